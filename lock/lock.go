@@ -36,6 +36,7 @@ type Ask struct {
 	Lease       time.Duration
 	Traceparent string // of the execution that would follow
 	Hot         bool   // there will be no row in the durable store to ask
+	Receipt     []byte // the started receipt, only when Hot: it stands in for the row
 }
 
 // Record is what is kept under a guard.
@@ -51,7 +52,7 @@ type Record struct {
 	Hot         bool          // never was to be in the durable store before it settles
 	Lease       time.Duration // what is left; zero or less: it ran out. Only while started
 	Traceparent string
-	Receipt     []byte // rendered receipt, opaque here; nil while started
+	Receipt     []byte // encoded receipt, opaque here; nil while started, unless Hot
 }
 
 // Answer is a claim's code and the record as it is after the claim.
