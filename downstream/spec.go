@@ -3,8 +3,6 @@ package downstream
 import (
 	"fmt"
 	"time"
-
-	"github.com/latchkey-gateway/latchkey/intent"
 )
 
 // Spec describes a downstream: one HTTP service that tools act on.
@@ -101,6 +99,3 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Msg }
 func badField(field, format string, a ...any) error {
 	return &FieldError{Field: field, Msg: fmt.Sprintf(format, a...)}
 }
-
-var _ = badField
-var _ intent.Class
