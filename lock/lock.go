@@ -76,6 +76,8 @@ type Store interface {
 	// Claim takes the guard for the ask, atomically:
 	//   no record, or a rejected one that allows this call -> started, Claimed
 	//     (fence 1, or the record's fence + 1 when it holds the same key)
+	//   rejected, the same call, and the durable store has
+	//     not acknowledged the rejection (unless hot)       -> Settled: it is replayed, not lost
 	//   same claim id, still started                        -> Claimed again, lease unchanged
 	//   other key, record not rejected                      -> StepConflict
 	//   same key, other fingerprint, record not rejected    -> Mismatch
@@ -106,7 +108,9 @@ type Store interface {
 
 	// Watch returns a channel that gets a value after the guard's record was settled or
 	// released, at most once per event, possibly never (publish is fire and forget: poll
-	// as well). stop ends the watch and MUST be called.
+	// as well). Watch MAY wait a moment, 100 ms at most, so that a change that happens after
+	// it returned is seen: watch first, then read the record, then wait. stop ends the watch,
+	// may be called twice and MUST be called.
 	Watch(g intent.Guard) (changed <-chan struct{}, stop func())
 }
 
@@ -122,21 +126,4 @@ type Keeper interface {
 	Ready(ctx context.Context) error
 	// Close ends the connections; idempotent.
 	Close() error
-}
-
-// Rank orders the states of one fence. A record only ever moves to a higher (fence, rank).
-func Rank(s intent.Status, durable bool) int {
-	switch s {
-	case intent.AwaitingApproval:
-		return 0
-	case intent.Started:
-		return 1
-	case intent.Unknown:
-		return 2
-	default:
-		if durable {
-			return 4
-		}
-		return 3
-	}
 }
