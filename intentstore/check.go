@@ -1,0 +1,206 @@
+package intentstore
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/latchkey-gateway/latchkey/intent"
+)
+
+// RowError says why one receipt or settlement cannot be stored. Nothing was written, and
+// asking again with the same value gives the same error.
+type RowError struct {
+	Field string // as the column is called
+	Why   string
+}
+
+func (e *RowError) Error() string { return "intentstore: " + e.Field + " " + e.Why }
+
+// Limits of what one row may hold, in bytes. They are far above what the gateway lets in
+// (limits.body, limits.result) and keep one absurd row from failing a whole batch.
+const (
+	MaxText = 1 << 10
+	MaxBody = 64 << 20
+)
+
+// CheckReceipt says whether a receipt can be a row, before it is put into a batch: a bad
+// row must fail alone and not take its neighbours along. The rules on status are those of
+// the tables' CHECK constraints. The error is a *RowError.
+func CheckReceipt(r *intent.Receipt) error {
+	var c checker
+	c.digest("key", intent.Digest(r.Key))
+	c.digest("guard", intent.Digest(r.Guard))
+	c.word("class", r.Class.String())
+	c.word("durability", r.Durability.String())
+	c.word("status", r.Status.String())
+	c.word("retry", r.Retry.String())
+	c.text("tenant", r.Tenant)
+	c.text("tool", r.Tool)
+	c.text("run_id", r.RunID)
+	c.text("step_id", r.StepID)
+	c.text("reason", r.Reason)
+	c.text("settled_by", r.SettledBy)
+	c.text("traceparent", r.Traceparent)
+	c.text("replica", r.Replica)
+	c.text("region", r.Region)
+	c.readable("args", r.Args)
+	c.readable("evidence", r.Evidence)
+	c.outcome(r.Outcome)
+	c.must("tenant", r.Tenant != "", "must not be empty")
+	c.must("claim_id", r.ClaimID != intent.ClaimID{}, "must not be zero")
+	c.must("occurrence", r.Occurrence >= 0 && r.Occurrence <= math.MaxInt32, "is out of range")
+	c.must("attempts", r.Attempts >= 0 && r.Attempts <= math.MaxInt32, "is out of range")
+	c.must("executions", r.Executions >= 0 && r.Executions <= math.MaxInt32, "is out of range")
+	c.must("fence", r.Fence <= math.MaxInt64, "is out of range")
+	c.must("version", r.Version <= math.MaxInt64, "is out of range")
+	c.must("retry_after", r.RetryAfter >= 0, "is negative")
+	c.must("created_at", !r.CreatedAt.IsZero(), "must be set")
+	c.time("created_at", r.CreatedAt)
+	c.time("started_at", r.StartedAt)
+	c.time("settle_by", r.SettleBy)
+	c.time("unknown_since", r.UnknownSince)
+	c.time("settled_at", r.SettledAt)
+	c.state(r)
+	return c.error()
+}
+
+// CheckBegin says whether a receipt can be written ahead of an effect.
+func CheckBegin(r *intent.Receipt) error {
+	if r.Status != intent.Started && r.Status != intent.AwaitingApproval {
+		return &RowError{"status", "must be started or awaiting_approval to begin"}
+	}
+	return CheckReceipt(r)
+}
+
+// CheckQuery says whether a query can be asked. Without a tenant it would show one
+// tenant's receipts to another.
+func CheckQuery(q *Query) error {
+	if q.Tenant == "" {
+		return &RowError{"tenant", "must be set in a query"}
+	}
+	return nil
+}
+
+// state repeats the CHECK constraints of the tables.
+func (c *checker) state(r *intent.Receipt) {
+	c.must("retry", r.Retry == intent.RetryNever || r.Status == intent.Started || r.Status == intent.Rejected,
+		"must be never unless the row is started or rejected")
+	c.must("fence", r.Fence >= 1 || r.Status == intent.AwaitingApproval || r.Status == intent.Rejected,
+		"must be 1 or more once an execution was begun")
+	c.must("settled_at", r.Status.Settled() != r.SettledAt.IsZero(), "must be set if and only if the row is completed or rejected")
+	c.must("settled_by", !r.Status.Settled() || r.SettledBy != "", "must be set where the row is completed or rejected")
+	switch r.Status {
+	case intent.AwaitingApproval:
+		c.must("outcome", r.Outcome == nil, "must be nil before an execution")
+	case intent.Started:
+		c.must("outcome", r.Outcome == nil, "must be nil while started")
+		c.must("started_at", !r.StartedAt.IsZero(), "must be set once started")
+	case intent.Unknown:
+		c.must("unknown_since", !r.UnknownSince.IsZero(), "must be set where the row is unknown")
+	}
+}
+
+// CheckSettlement says whether a settlement can be stored; the error is a *RowError.
+func CheckSettlement(s *intent.Settlement) error {
+	var c checker
+	c.digest("key", intent.Digest(s.Key))
+	c.word("verb", s.Verb.String())
+	c.word("status", s.Status.String())
+	c.word("retry", s.Retry.String())
+	c.text("reason", s.Reason)
+	c.text("settled_by", s.SettledBy)
+	c.readable("evidence", s.Evidence)
+	c.outcome(s.Outcome)
+	c.must("fence", s.Fence <= math.MaxInt64, "is out of range")
+	c.must("retry_after", s.RetryAfter >= 0, "is negative")
+	c.must("settled_at", !s.At.IsZero(), "must be set")
+	c.time("settled_at", s.At)
+	c.must("settled_by", !s.Status.Settled() || s.SettledBy != "", "must be set where the move settles")
+	c.must("retry", s.Retry == intent.RetryNever || s.Status == intent.Rejected, "must be never unless the move rejects")
+	if c.err == nil {
+		c.must("status", intent.RuleOf(s.Verb).To == s.Status, "is not where this verb leads")
+	}
+	return c.error()
+}
+
+// CheckAttempt says whether an attempt can be stored; the error is a *RowError.
+func CheckAttempt(a *intent.Attempt) error {
+	var c checker
+	c.digest("key", intent.Digest(a.Key))
+	c.word("decision", a.Decision.String())
+	c.text("tenant", a.Tenant)
+	c.text("trace_id", a.TraceID)
+	c.text("span_id", a.SpanID)
+	c.text("replica", a.Replica)
+	c.text("region", a.Region)
+	c.text("credential", a.Credential)
+	c.must("at", !a.At.IsZero(), "must be set")
+	c.time("at", a.At)
+	return c.error()
+}
+
+// checker keeps the first thing that is wrong.
+type checker struct{ err *RowError }
+
+func (c *checker) error() error {
+	if c.err == nil {
+		return nil
+	}
+	return c.err
+}
+
+func (c *checker) must(field string, ok bool, why string) {
+	if !ok && c.err == nil {
+		c.err = &RowError{field, why}
+	}
+}
+
+func (c *checker) digest(field string, d intent.Digest) {
+	c.must(field, d != intent.Digest{}, "must not be zero")
+}
+
+func (c *checker) word(field, word string) {
+	c.must(field, word != "invalid", "is not one of its words")
+}
+
+// text: PostgreSQL refuses NUL and invalid UTF-8 in text, and with it the whole batch.
+func (c *checker) text(field, s string) {
+	c.must(field, len(s) <= MaxText, fmt.Sprintf("is longer than %d bytes", MaxText))
+	c.must(field, strings.IndexByte(s, 0) < 0, "contains NUL")
+	c.must(field, utf8.ValidString(s), "is not valid UTF-8")
+}
+
+// readable bytes are searched as text by List, where one bad row would fail every search.
+func (c *checker) readable(field string, b []byte) {
+	c.must(field, len(b) <= MaxBody, fmt.Sprintf("is longer than %d bytes", MaxBody))
+	c.must(field, utf8.Valid(b), "is not valid UTF-8")
+	for _, x := range b {
+		if x == 0 {
+			c.must(field, false, "contains NUL")
+			return
+		}
+	}
+}
+
+func (c *checker) time(field string, t time.Time) {
+	c.must(field, t.IsZero() || t.Year() >= 1 && t.Year() <= 9999, "is outside the years 1 to 9999")
+}
+
+func (c *checker) outcome(o *intent.Outcome) {
+	if o == nil {
+		return
+	}
+	c.must("outcome_status", o.HTTPStatus >= 0 && o.HTTPStatus <= math.MaxInt16, "is out of range")
+	c.must("outcome_body", len(o.Body) <= MaxBody, fmt.Sprintf("is longer than %d bytes", MaxBody))
+	c.must("outcome_length", o.Length >= 0, "is negative")
+	c.text("outcome_sha256", o.SHA256)
+	n := 0
+	for name, value := range o.Headers {
+		n += len(name) + len(value)
+		c.must("outcome_headers", utf8.ValidString(name) && utf8.ValidString(value), "is not valid UTF-8")
+	}
+	c.must("outcome_headers", n <= MaxBody, "is too long")
+}
