@@ -27,7 +27,7 @@ type Observed struct {
 	Sent       bool   // a byte of the request may have been written
 	TimedOut   bool   // the tool's own deadline ran out
 	Err        error  // why there is no whole answer; nil when there is one
-	NotSentWhy string // bounded word when !Sent: breaker_open, no_permit, dns, dial, tls, lease, cancelled, closed
+	NotSentWhy string // bounded word when !Sent: breaker_open, no_permit, dns, dial, tls, lease, cancelled, closed, request
 	HTTPStatus int    // 0: no status line came
 	Header     http.Header
 	Body       []byte // nil when over the cap

@@ -1,0 +1,77 @@
+package downstream
+
+import (
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// readBody reads the whole body, decoded, and keeps it up to limit bytes. Of a longer one it
+// keeps length and hash: memory stays bounded, also for a body that was compressed to
+// nothing; time is bounded by the connection's deadline.
+func (o *Observed) readBody(answer *http.Response, limit int64) error {
+	body := io.Reader(answer.Body)
+	size := answer.ContentLength
+	if encoding := strings.ToLower(strings.TrimSpace(answer.Header.Get("Content-Encoding"))); (encoding == "gzip" || encoding == "x-gzip") &&
+		size != 0 && answer.Body != http.NoBody {
+		unpacked, err := gzip.NewReader(body)
+		if err != nil {
+			return cut(err)
+		}
+		body, size = unpacked, -1
+	}
+	if size >= 0 && size <= limit {
+		o.Body = make([]byte, size)
+		_, err := io.ReadFull(body, o.Body)
+		return o.whole(err)
+	}
+	kept := make([]byte, 0, min(limit+1, 4<<10))
+	for {
+		if len(kept) == cap(kept) {
+			grown := make([]byte, len(kept), min(int64(cap(kept))*2, limit+1))
+			copy(grown, kept)
+			kept = grown
+		}
+		n, err := body.Read(kept[len(kept):cap(kept)])
+		kept = kept[:len(kept)+n]
+		if int64(len(kept)) > limit {
+			break
+		}
+		if err == io.EOF {
+			o.Body = kept
+			return nil
+		}
+		if err != nil {
+			return cut(err)
+		}
+	}
+	sum := sha256.New()
+	sum.Write(kept)
+	more, err := io.Copy(sum, body)
+	if err != nil {
+		return cut(err)
+	}
+	o.Truncated, o.Length = true, int64(len(kept))+more
+	o.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return nil
+}
+
+// whole drops a body that did not come whole.
+func (o *Observed) whole(err error) error {
+	if err != nil {
+		o.Body = nil
+		return cut(err)
+	}
+	return nil
+}
+
+// cut makes an end before the end an error that says so.
+func cut(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
