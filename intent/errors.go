@@ -35,11 +35,12 @@ const (
 	DownstreamFailed           // a read-only tool's downstream failed
 	DownstreamTimeout          // a read-only tool's downstream did not answer in time
 	Overloaded                 // more calls in flight than limits.in_flight
+	MethodNotAllowed           // the path exists, the method does not
 )
 
 var categoryCodes = [...]string{"internal", "bad_request", "invalid_arguments", "idempotency_key_required", "not_found",
 	"too_large", "unsupported_media_type", "unauthenticated", "forbidden", "idempotency_conflict", "step_conflict",
-	"result_expired", "not_sent", "downstream_error", "downstream_error", "overloaded"}
+	"result_expired", "not_sent", "downstream_error", "downstream_error", "overloaded", "method_not_allowed"}
 
 // Code returns the problem's code of CONTRACT.md.
 func (c Category) Code() string { return categoryCodes[c] }
@@ -50,6 +51,7 @@ type Error struct {
 	Public   string // one or two sentences; never arguments, results or secrets
 	Pointer  string // RFC 6901, where an argument is at fault
 	Earlier  Key    // the earlier receipt, for conflicts
+	Reason   string // bounded word, for logs and metrics
 	cause    error
 }
 

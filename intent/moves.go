@@ -136,3 +136,19 @@ func (r Receipt) ApplyAgain(next Receipt) (Receipt, error) {
 	}
 	return next, nil
 }
+
+// RestateMove repeats the move that made this settled or unknown copy, to be applied to a
+// row that has not heard of it yet.
+func (r *Receipt) RestateMove() Settlement {
+	switch r.Status {
+	case Completed:
+		s := r.CompleteMove(r.SettledBy, r.Outcome, r.SettledAt)
+		s.Evidence = r.Evidence
+		return s
+	case Rejected:
+		s := r.RejectMove(r.SettledBy, r.Retry, r.RetryAfter, r.Reason, r.Outcome, r.Executions < int(r.Fence), r.SettledAt)
+		s.Evidence = r.Evidence
+		return s
+	}
+	return r.LoseMove(r.Reason, r.Outcome, r.UnknownSince)
+}

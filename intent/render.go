@@ -15,9 +15,14 @@ import (
 // same bytes; a replay differs in "replayed" alone.
 func (r *Receipt) AppendJSON(b []byte, replayed bool) []byte {
 	key := r.Key.String()
-	b = append(b, `{"key":"`...)
-	b = append(b, key...)
-	b = appendText(b, `","tool":`, r.Tool)
+	if r.Key == (Key{}) { // read-only: forwarded, nothing kept
+		b = append(b, `{"key":null`...)
+	} else {
+		b = append(b, `{"key":"`...)
+		b = append(b, key...)
+		b = append(b, '"')
+	}
+	b = appendText(b, `,"tool":`, r.Tool)
 	b = appendText(b, `,"class":`, r.Class.String())
 	b = appendText(b, `,"tenant":`, r.Tenant)
 	b = appendText(b, `,"run_id":`, r.RunID)
@@ -50,6 +55,9 @@ func (r *Receipt) AppendJSON(b []byte, replayed bool) []byte {
 	b = append(b, `,"evidence":`...)
 	b = append(b, r.evidence()...)
 	b = appendText(b, `,"trace_id":`, r.TraceID())
+	if r.Key == (Key{}) {
+		return append(b, `,"links":{}}`...)
+	}
 	b = append(b, `,"links":{"self":"/v1/receipts/`...)
 	b = append(b, key...)
 	b = append(b, `","attempts":"/v1/receipts/`...)
@@ -63,6 +71,10 @@ func (r *Receipt) RetryWord() Retry {
 	switch r.Status {
 	case Started:
 		return RetrySameKey
+	case Completed:
+		if r.Class == ReadOnly {
+			return RetrySameKey
+		}
 	case Rejected:
 		return r.Retry
 	}

@@ -1,0 +1,195 @@
+// Package gateway is HTTP in and HTTP out: it reads calls, asks gateway/once, and writes
+// receipts and problems as CONTRACT.md shows them.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/latchkey-gateway/latchkey/downstream"
+	"github.com/latchkey-gateway/latchkey/gateway/auth"
+	"github.com/latchkey-gateway/latchkey/gateway/once"
+	"github.com/latchkey-gateway/latchkey/intent"
+	"github.com/latchkey-gateway/latchkey/tracing"
+)
+
+// Options wire a Gateway. All fields are required but Warnings.
+type Options struct {
+	Engine    *once.Engine
+	Catalogue *downstream.Catalogue
+	Client    interface { // *downstream.Client
+		BreakerState(downstream string) string
+		InFlight(downstream string) int
+	}
+	Keys *auth.Keys
+	// Ready are the checks of /readyz by name; each must end within a second or so.
+	Ready   map[string]func(context.Context) error
+	Body    int64         // bytes of a request body
+	Wait    time.Duration // longest wait for an answer
+	Version string
+	Log     *slog.Logger
+}
+
+// Gateway serves the two listeners.
+type Gateway struct {
+	Options
+	draining atomic.Bool
+}
+
+// New makes a gateway.
+func New(o Options) *Gateway { return &Gateway{Options: o} }
+
+// Drain makes /readyz fail from now on, so that load balancers send no more calls.
+func (g *Gateway) Drain() { g.draining.Store(true) }
+
+// Agents is the handler of the agents' listener.
+func (g *Gateway) Agents() http.Handler {
+	e := g.engine()
+	v1 := e.Group("/v1", g.authenticate)
+	v1.POST("/tools/:tool/calls", allow(auth.Agent), g.call)
+	g.reads(v1)
+	return e
+}
+
+// Operators is the handler of the operators' listener.
+func (g *Gateway) Operators() http.Handler {
+	e := g.engine()
+	g.reads(e.Group("/v1", g.authenticate))
+	return e
+}
+
+func (g *Gateway) reads(v1 *gin.RouterGroup) {
+	v1.Use(allow(auth.Agent, auth.Viewer, auth.Operator))
+	v1.GET("/receipts", g.listReceipts)
+	v1.GET("/receipts/:key", g.getReceipt)
+	v1.GET("/receipts/:key/attempts", g.getAttempts)
+	v1.GET("/tools", g.listTools)
+}
+
+func (g *Gateway) engine() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.RedirectTrailingSlash = false // a redirected POST is a second request
+	e.HandleMethodNotAllowed = true
+	e.UseRawPath = true // %2F in a name is part of the name
+	e.SetTrustedProxies(nil)
+	e.Use(g.arrive)
+	e.NoRoute(func(c *gin.Context) {
+		writeProblem(c, intent.Errorf(intent.NotFound, nil, "There is nothing at this path."), 0)
+	})
+	e.NoMethod(func(c *gin.Context) {
+		writeProblem(c, intent.Errorf(intent.MethodNotAllowed, nil, "This path does not take the method "+c.Request.Method+"."), 0)
+	})
+	e.GET("/livez", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") }) // touches nothing
+	e.GET("/readyz", g.readyz)
+	return e
+}
+
+const (
+	spanKey      = "latchkey.span"
+	principalKey = "latchkey.principal"
+)
+
+// span is this request's span.
+func span(c *gin.Context) tracing.Span { return c.MustGet(spanKey).(tracing.Span) }
+
+func principal(c *gin.Context) auth.Principal { return c.MustGet(principalKey).(auth.Principal) }
+
+// arrive opens the request's span and turns a panic into a problem. gin's own recovery is
+// not used: it swallows http.ErrAbortHandler and logs request headers.
+func (g *Gateway) arrive(c *gin.Context) {
+	c.Set(spanKey, tracing.Continue(c.Request.Header.Get("Traceparent")))
+	defer func() {
+		switch failure := recover(); {
+		case failure == nil:
+		case failure == http.ErrAbortHandler:
+			panic(failure)
+		default:
+			g.Log.Error("panic", "failure", failure, "trace_id", span(c).TraceID(), "stack", string(debug.Stack()))
+			if !c.Writer.Written() {
+				writeProblem(c, intent.Errorf(intent.Internal, nil, "The gateway failed on this request."), 0)
+			}
+		}
+	}()
+	c.Next()
+}
+
+func (g *Gateway) authenticate(c *gin.Context) {
+	p, err := g.Keys.Authenticate(c.Request.Header)
+	if err != nil {
+		writeProblem(c, err, 0)
+		return
+	}
+	c.Set(principalKey, p)
+}
+
+// allow lets through who has one of the roles.
+func allow(roles ...auth.Role) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		p := principal(c)
+		for _, r := range roles {
+			if p.Can(r) {
+				return
+			}
+		}
+		names := make([]string, len(roles))
+		for i, r := range roles {
+			names[i] = string(r)
+		}
+		writeProblem(c, intent.Errorf(intent.Forbidden, nil, "This needs a key with the role "+strings.Join(names, " or ")+"."), 0)
+	}
+}
+
+// readyz asks everything that a call needs to be written to. A gateway whose Redis is down
+// still answers durable calls, but it is not what a load balancer should prefer.
+func (g *Gateway) readyz(c *gin.Context) {
+	ctx, cancel := context.WithTimeout(c.Request.Context(), 2*time.Second)
+	defer cancel()
+	status, state := http.StatusOK, make(map[string]string, len(g.Ready)+1)
+	var mu sync.Mutex
+	var checks sync.WaitGroup
+	for name, check := range g.Ready {
+		checks.Go(func() {
+			err := check(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			state[name] = "ok"
+			if err != nil {
+				// The cause may name hosts; it belongs in the log.
+				state[name], status = "cannot be written to", http.StatusServiceUnavailable
+				g.Log.Warn("not ready", "check", name, "error", err)
+			}
+		})
+	}
+	checks.Wait()
+	if g.draining.Load() {
+		state["gateway"], status = "draining", http.StatusServiceUnavailable
+	}
+	c.JSON(status, gin.H{"ready": status == http.StatusOK, "checks": state})
+}
+
+// asError gives every failure of a read a category; the cause goes to the log.
+func (g *Gateway) asError(c *gin.Context, err error) *intent.Error {
+	if e, ok := errors.AsType[*intent.Error](err); ok {
+		return e
+	}
+	switch {
+	case errors.Is(err, intent.ErrNone):
+		return intent.Errorf(intent.NotFound, err, "There is no such receipt.")
+	case errors.Is(err, intent.ErrBadKey):
+		return intent.Errorf(intent.BadRequest, err, "A receipt's key is 64 hex digits.")
+	case errors.Is(err, intent.ErrBadCursor):
+		return intent.Errorf(intent.BadRequest, err, "The cursor is not one that this list gave; start again without it.")
+	}
+	g.Log.Warn("a read failed", "error", err, "trace_id", span(c).TraceID())
+	return intent.Errorf(intent.NotSent, err, "The gateway cannot read its store at the moment.")
+}

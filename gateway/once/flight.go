@@ -1,0 +1,91 @@
+package once
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/latchkey-gateway/latchkey/intent"
+)
+
+// flight is one key's call under way in this replica. The first arrival creates it, its
+// goroutine leads, and everybody waits on done. Calls with another fingerprint have a
+// flight of their own: what tells them apart is the claim, as it would be between replicas.
+type flight struct {
+	id          intent.Identity
+	req         Request // the first arrival's
+	provisional intent.Receipt
+	latest      atomic.Pointer[intent.Receipt] // what is known so far, for those who stop waiting
+	waiting     atomic.Int64
+	done        chan struct{}
+	answer      Answer // set before done is closed
+}
+
+type flightKey struct {
+	key intent.Key
+	f   intent.Fingerprint
+}
+
+type flights struct {
+	mu   sync.Mutex
+	max  int
+	open map[flightKey]*flight
+}
+
+func (fs *flights) init(limit int) {
+	fs.max, fs.open = limit, make(map[flightKey]*flight)
+}
+
+// join returns the flight of this call and whether the caller leads it; nil when a new one
+// would be over the limit.
+func (fs *flights) join(id intent.Identity, r Request, provisional intent.Receipt) (f *flight, leads bool) {
+	k := flightKey{id.Key, id.Fingerprint}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if f = fs.open[k]; f != nil {
+		f.waiting.Add(1)
+		return f, false
+	}
+	if len(fs.open) >= fs.max {
+		return nil, false
+	}
+	f = &flight{id: id, req: r, provisional: provisional, done: make(chan struct{})}
+	f.latest.Store(&f.provisional)
+	f.waiting.Add(1)
+	fs.open[k] = f
+	return f, true
+}
+
+func (fs *flights) finish(f *flight, a Answer) {
+	f.answer = a
+	fs.mu.Lock()
+	delete(fs.open, flightKey{f.id.Key, f.id.Fingerprint})
+	fs.mu.Unlock()
+	close(f.done)
+}
+
+// wait returns the flight's answer, or what is known when the wait ends first: then the
+// work goes on and the caller holds a receipt to ask with.
+func (e *Engine) wait(ctx context.Context, f *flight, leads bool, limit time.Duration) Answer {
+	defer f.waiting.Add(-1)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-f.done:
+		if leads {
+			return f.answer
+		}
+		return f.answer.follow()
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	latest := f.latest.Load()
+	if f.req.Tool.Durability == intent.Hot && latest != &f.provisional {
+		// The caller is about to get a receipt's address; a hot key has no row behind it yet.
+		if _, err := e.Store.Archive(context.WithoutCancel(ctx), *latest); err != nil {
+			e.Log.Warn("a hot call's started receipt was not stored", "key", f.id.Key.Short(), "error", err)
+		}
+	}
+	return f.pending()
+}

@@ -1,0 +1,45 @@
+package once
+
+import (
+	"github.com/maypok86/otter/v2"
+
+	"github.com/latchkey-gateway/latchkey/intent"
+)
+
+// nearCache keeps completed receipts of this replica, bounded by bytes. Only what the
+// store has acknowledged gets in, and completed is final: so nothing in here is ever stale.
+// Keys contain the tenant: one tenant cannot meet another's entry.
+type nearCache struct {
+	receipts *otter.Cache[intent.Key, *cached]
+}
+
+type cached struct {
+	receipt  intent.Receipt
+	rendered []byte
+}
+
+func (n *nearCache) init(maxBytes int64) {
+	n.receipts = otter.Must(&otter.Options[intent.Key, *cached]{
+		MaximumWeight: uint64(max(maxBytes, 1)),
+		Weigher: func(_ intent.Key, c *cached) uint32 {
+			return uint32(1024 + 2*len(c.rendered))
+		},
+	})
+}
+
+// answer replays a completed receipt. The fingerprint is compared here too: the same key
+// with other arguments is a mismatch wherever it is met.
+func (n *nearCache) answer(id intent.Identity) (Answer, bool) {
+	c, ok := n.receipts.GetIfPresent(id.Key)
+	if !ok || c.receipt.Fingerprint != id.Fingerprint {
+		return Answer{}, false // the claim answers a mismatch
+	}
+	return Answer{Receipt: c.receipt, rendered: c.rendered, Replayed: true, Decision: intent.Replayed}, true
+}
+
+func (n *nearCache) add(r intent.Receipt) {
+	if r.Expired {
+		return
+	}
+	n.receipts.Set(r.Key, &cached{receipt: r, rendered: r.AppendJSON(nil, true)})
+}

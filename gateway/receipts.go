@@ -1,0 +1,229 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/latchkey-gateway/latchkey/intent"
+	"github.com/latchkey-gateway/latchkey/intentstore"
+)
+
+// getReceipt answers GET /v1/receipts/{key}?wait=N.
+func (g *Gateway) getReceipt(c *gin.Context) {
+	key, err := intent.ParseKey(strings.ToLower(c.Param("key")))
+	if err != nil {
+		writeProblem(c, g.asError(c, err), 0)
+		return
+	}
+	wait, bad := g.waitParameter(c.Request.URL.Query())
+	if bad != nil {
+		writeProblem(c, bad, 0)
+		return
+	}
+	r, err := g.Engine.AwaitReceipt(c.Request.Context(), principal(c).Tenant, key, wait)
+	if err != nil {
+		writeProblem(c, g.asError(c, err), 0)
+		return
+	}
+	h := c.Writer.Header()
+	h.Set("Latchkey-Receipt", r.Key.String())
+	h.Set("ETag", r.ETag())
+	if !r.Status.Settled() {
+		h.Set("Retry-After", "1")
+	}
+	shouldRetry(h, r.RetryWord())
+	if match := c.Request.Header.Get("If-None-Match"); match != "" && match == r.ETag() {
+		c.Status(http.StatusNotModified)
+		return
+	}
+	if _, n, _, err := g.Engine.Attempts(c.Request.Context(), key, 1); err == nil && n > 0 {
+		r.Attempts = n
+	}
+	writeJSON(c, http.StatusOK, r.AppendJSON(nil, false))
+}
+
+func (g *Gateway) waitParameter(q url.Values) (time.Duration, *intent.Error) {
+	s := q.Get("wait")
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return 0, badRequest("wait must be a whole number of seconds.")
+	}
+	return min(time.Duration(n)*time.Second, g.Wait), nil
+}
+
+var listParameters = []string{"run_id", "step_id", "tool", "status", "since", "until", "q", "limit", "cursor"}
+
+// listReceipts answers GET /v1/receipts, newest first.
+func (g *Gateway) listReceipts(c *gin.Context) {
+	values := c.Request.URL.Query()
+	q, bad := listQuery(values)
+	if bad != nil {
+		writeProblem(c, bad, 0)
+		return
+	}
+	q.Tenant = principal(c).Tenant
+	rows, next, err := g.Engine.List(c.Request.Context(), q)
+	if err != nil {
+		writeProblem(c, g.asError(c, err), 0)
+		return
+	}
+	b := append(make([]byte, 0, 1024), `{"receipts":[`...)
+	for i := range rows {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = rows[i].AppendJSON(b, false)
+	}
+	b = text(b, `],"next_cursor":`, next)
+	if next != "" {
+		values.Set("cursor", next)
+		c.Writer.Header().Set("Link", `</v1/receipts?`+values.Encode()+`>; rel="next"`)
+	}
+	writeJSON(c, http.StatusOK, append(b, '}'))
+}
+
+func listQuery(values url.Values) (intentstore.Query, *intent.Error) {
+	q := intentstore.Query{Limit: 50}
+	for name := range values {
+		if !slices.Contains(listParameters, name) {
+			return q, badRequest("There is a parameter that is not one of " + strings.Join(listParameters, ", ") + ".")
+		}
+	}
+	q.RunID, q.StepID, q.Tool, q.Q, q.Cursor = values.Get("run_id"), values.Get("step_id"), values.Get("tool"), values.Get("q"), values.Get("cursor")
+	for _, s := range []string{q.RunID, q.StepID, q.Tool, q.Q} {
+		if s != "" && intent.CheckID(s) != "" {
+			return q, badRequest("run_id, step_id, tool and q are up to 255 bytes of UTF-8 without control characters.")
+		}
+	}
+	if s := values.Get("status"); s != "" {
+		status, err := intent.ParseStatus(s)
+		if err != nil {
+			return q, intent.Errorf(intent.BadRequest, err, "status is one of awaiting_approval, started, unknown, completed, rejected.")
+		}
+		q.Status = status
+	}
+	for name, to := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+		if s := values.Get(name); s != "" {
+			t, err := time.Parse(time.RFC3339, s)
+			if err != nil {
+				return q, intent.Errorf(intent.BadRequest, err, name+" is a time as in RFC 3339, such as 2026-01-31T12:00:00Z.")
+			}
+			*to = t
+		}
+	}
+	if s := values.Get("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > 200 {
+			return q, badRequest("limit is a whole number from 1 to 200.")
+		}
+		q.Limit = n
+	}
+	return q, nil
+}
+
+// attemptsShown is how many arrivals one answer lists, the newest.
+const attemptsShown = 1000
+
+type attemptJSON struct {
+	Time         time.Time `json:"time"`
+	Decision     string    `json:"decision"`
+	TraceID      string    `json:"trace_id"`
+	SpanID       string    `json:"span_id"`
+	Replica      string    `json:"replica"`
+	Region       string    `json:"region"`
+	CredentialID string    `json:"credential_id"`
+}
+
+type executionJSON struct {
+	Fence      uint64     `json:"fence"`
+	Status     string     `json:"status"`
+	StartedAt  time.Time  `json:"started_at"`
+	EndedAt    *time.Time `json:"ended_at"`
+	HTTPStatus int        `json:"http_status,omitempty"`
+	Retry      string     `json:"retry,omitempty"`
+	Reason     string     `json:"reason"`
+	TraceID    string     `json:"trace_id"`
+	SpanID     string     `json:"span_id"`
+	Replica    string     `json:"replica"`
+	Region     string     `json:"region"`
+}
+
+// getAttempts answers GET /v1/receipts/{key}/attempts.
+func (g *Gateway) getAttempts(c *gin.Context) {
+	key, err := intent.ParseKey(strings.ToLower(c.Param("key")))
+	if err == nil {
+		_, err = g.Engine.Receipt(c.Request.Context(), principal(c).Tenant, key)
+	}
+	if err != nil {
+		writeProblem(c, g.asError(c, err), 0)
+		return
+	}
+	attempts, total, executions, err := g.Engine.Attempts(c.Request.Context(), key, attemptsShown)
+	if err != nil {
+		writeProblem(c, g.asError(c, err), 0)
+		return
+	}
+	arrivals, runs := make([]attemptJSON, 0, len(attempts)), make([]executionJSON, 0, len(executions))
+	for _, a := range attempts {
+		arrivals = append(arrivals, attemptJSON{a.At, a.Decision.String(), a.TraceID, a.SpanID, a.Replica, a.Region, a.Credential})
+	}
+	for _, x := range executions {
+		run := executionJSON{Fence: x.Fence, Status: x.Status.String(), StartedAt: x.StartedAt, HTTPStatus: x.HTTPStatus,
+			Reason: x.Reason, Replica: x.Replica, Region: x.Region}
+		if !x.EndedAt.IsZero() {
+			run.EndedAt = &x.EndedAt
+		}
+		if x.Status == intent.Rejected {
+			run.Retry = x.Retry.String()
+		}
+		if parts := strings.Split(x.Traceparent, "-"); len(parts) == 4 {
+			run.TraceID, run.SpanID = parts[1], parts[2]
+		}
+		runs = append(runs, run)
+	}
+	c.JSON(http.StatusOK, gin.H{"key": key.String(), "total": total, "attempts": arrivals, "executions": runs})
+}
+
+type toolJSON struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Class       string          `json:"class"`
+	Durability  string          `json:"durability,omitempty"`
+	OnUnknown   string          `json:"on_unknown,omitempty"`
+	Timeout     string          `json:"timeout"`
+	Downstream  string          `json:"downstream"`
+	Breaker     string          `json:"breaker"`
+	InFlight    int             `json:"in_flight"`
+	InputSchema json.RawMessage `json:"input_schema"`
+}
+
+// listTools answers GET /v1/tools.
+func (g *Gateway) listTools(c *gin.Context) {
+	tools := make([]toolJSON, 0)
+	for _, t := range g.Catalogue.Tools() {
+		tool := toolJSON{Name: t.Name, Description: t.Description, Class: t.Class.String(), OnUnknown: string(t.OnUnknown),
+			Timeout: t.Timeout.String(), Downstream: t.Downstream, Breaker: g.Client.BreakerState(t.Downstream),
+			InFlight: g.Client.InFlight(t.Downstream), InputSchema: t.Schema}
+		if t.Class != intent.ReadOnly {
+			tool.Durability = t.Durability.String()
+		}
+		tools = append(tools, tool)
+	}
+	c.JSON(http.StatusOK, gin.H{"tools": tools})
+}
+
+func writeJSON(c *gin.Context, status int, body []byte) {
+	c.Writer.Header().Set("Content-Type", "application/json")
+	c.Writer.WriteHeader(status)
+	c.Writer.Write(append(body, '\n'))
+}
