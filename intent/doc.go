@@ -41,13 +41,13 @@
 //
 // # Statuses and moves
 //
-//	                       approve                     evidence
-//	 awaiting_approval ───────────────▶ started ─────────────────────▶ completed
-//	        │ decline / expire            │  ▲ again, re-execute
-//	        ▼                             │  │
-//	     rejected ◀───── not accepted ────┤  │
-//	        ▲                             ▼  │
-//	        └────────── evidence ────── unknown ── evidence ─▶ completed
+//	                      approve                     evidence
+//	awaiting_approval ───────────────▶ started ─────────────────────▶ completed
+//	       │ decline / expire            │  ▲ again, re-execute
+//	       ▼                             │  │
+//	    rejected ◀───── not accepted ────┤  │
+//	       ▲                             ▼  │
+//	       └────────── evidence ────── unknown ── evidence ─▶ completed
 //
 // Moves is this picture as a table. Every move is a named constructor and is applied only
 // if status and fence are still what it was made for; otherwise it is ErrStale, an answer

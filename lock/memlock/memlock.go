@@ -119,11 +119,10 @@ func (l *Locker) Renew(ctx context.Context, leases []lock.Lease) (lost []intent.
 func (l *Locker) Settle(ctx context.Context, r lock.Record, ttl time.Duration) (now lock.Record, wrote bool, err error) {
 	err = l.use(ctx, Settle, func() error {
 		standing := l.standing(r.Guard)
-		if !r.Open() {
-			delete(l.open, r.Guard)
-		}
 		if !lock.Supersedes(standing, r) {
-			now = *standing
+			if now = *standing; !now.Open() {
+				delete(l.open, r.Guard)
+			}
 			return nil
 		}
 		r.Receipt = slices.Clone(r.Receipt)
@@ -131,7 +130,10 @@ func (l *Locker) Settle(ctx context.Context, r lock.Record, ttl time.Duration) (
 		if !r.Open() && ttl > 0 {
 			dies = time.Now().Add(ttl)
 		}
-		if standing == nil && r.Open() {
+		switch _, listed := l.open[r.Guard]; {
+		case !r.Open():
+			delete(l.open, r.Guard)
+		case !listed:
 			l.open[r.Guard] = time.Now()
 		}
 		l.write(r, time.Now().Add(r.Lease), dies)
