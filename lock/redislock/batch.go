@@ -1,0 +1,172 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrClosed: the Locker was closed.
+var ErrClosed = errors.New("redislock: closed")
+
+// errStale: the op waited in the queue for longer than the timeout, and was not sent.
+var errQueued = errors.New("redislock: not sent: Redis does not keep up")
+
+const (
+	maxBatch   = 256
+	queueDepth = 4096
+)
+
+// op is what one verb sends: scripts and plain commands that go out in one pipeline.
+type op struct {
+	calls  []*call
+	plain  []redis.Cmder // after the calls; idempotent; nobody reads their replies
+	queued time.Time
+	err    error         // of the whole op: it was not sent
+	done   chan struct{} // nil when nobody waits
+}
+
+// batcher sends ops in pipelines. Each of its senders takes what is there and sends it at
+// once: a lone op does not wait for company, and while all senders are waiting for Redis
+// the next batch gathers by itself.
+type batcher struct {
+	client  redis.UniversalClient
+	timeout time.Duration
+	queue   chan *op
+	quit    chan struct{}
+	senders sync.WaitGroup
+}
+
+func newBatcher(client redis.UniversalClient, senders int, timeout time.Duration) *batcher {
+	b := &batcher{client: client, timeout: timeout, queue: make(chan *op, queueDepth), quit: make(chan struct{})}
+	for range senders {
+		b.senders.Go(b.send)
+	}
+	return b
+}
+
+// close waits for the pipelines in flight; what is still queued gets ErrClosed.
+func (b *batcher) close() {
+	close(b.quit)
+	b.senders.Wait()
+	for {
+		select {
+		case o := <-b.queue:
+			o.finish(ErrClosed)
+		default:
+			return
+		}
+	}
+}
+
+// do sends the calls in one pipeline and waits for their replies. Its error says that the
+// replies cannot be read: the op was not sent, or ctx ended before they came. What the
+// server said of each call is in the calls.
+func (b *batcher) do(ctx context.Context, plain []redis.Cmder, calls ...*call) error {
+	o := &op{calls: calls, plain: plain, queued: time.Now(), done: make(chan struct{})}
+	select {
+	case <-b.quit:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	default:
+	}
+	select {
+	case b.queue <- o:
+	case <-b.quit:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-o.done:
+		return o.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.quit:
+		// A sender may still have it; it will not be left behind for longer than a timeout.
+		select {
+		case <-o.done:
+			return o.err
+		case <-time.After(b.timeout):
+			return ErrClosed
+		}
+	}
+}
+
+// tell sends commands that nobody waits for. They may be lost.
+func (b *batcher) tell(plain ...redis.Cmder) {
+	select {
+	case b.queue <- &op{plain: plain, queued: time.Now()}:
+	default:
+	}
+}
+
+func (b *batcher) send() {
+	batch := make([]*op, 0, maxBatch)
+	for {
+		batch = batch[:0]
+		select {
+		case o := <-b.queue:
+			batch = append(batch, o)
+		case <-b.quit:
+			return
+		}
+	gather:
+		for len(batch) < maxBatch {
+			select {
+			case o := <-b.queue:
+				batch = append(batch, o)
+			default:
+				break gather
+			}
+		}
+		b.exec(batch)
+	}
+}
+
+// exec sends one batch and wakes its callers. It runs under its own timeout: a caller that
+// left does not take the others with it.
+func (b *batcher) exec(batch []*op) {
+	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
+	defer cancel()
+	oldest := time.Now().Add(-b.timeout)
+	pipe := b.client.Pipeline()
+	for _, o := range batch {
+		if o.queued.Before(oldest) {
+			o.err = errQueued
+			continue
+		}
+		for _, c := range o.calls {
+			_ = pipe.Process(ctx, c.evalsha(ctx)) // only queues
+		}
+		_ = pipe.BatchProcess(ctx, o.plain...)
+	}
+	_, _ = pipe.Exec(ctx) // each command keeps its own error
+
+	// A pipeline has no way back to EVAL, so the scripts that Redis does not have are sent
+	// again with their source, and nothing else is.
+	for _, o := range batch {
+		for _, c := range o.calls {
+			if o.err == nil && c.unloaded() {
+				_ = pipe.Process(ctx, c.eval(ctx))
+			}
+		}
+	}
+	if pipe.Len() > 0 {
+		_, _ = pipe.Exec(ctx)
+	}
+	for _, o := range batch {
+		o.finish(o.err)
+	}
+}
+
+func (o *op) finish(err error) {
+	o.err = err
+	if o.done != nil {
+		close(o.done)
+	}
+}

@@ -1,0 +1,67 @@
+-- Takes a guard for an ask, atomically. It says what lock.Judge says.
+--
+-- KEYS[1]  the guard's record (record.go has its layout)
+-- ARGV[1]  key, 32 bytes          ARGV[4]  lease in ms
+-- ARGV[2]  fingerprint, 32 bytes  ARGV[5]  flags digit of a new record
+-- ARGV[3]  claim id, 16 bytes     ARGV[6]  traceparent
+-- Touches  KEYS[1]: reads; writes without expiry when it takes the guard
+-- Returns  {code, now in ms, record as it is after the claim}
+local CLAIMED, HELD, SETTLED, UNKNOWN, AWAITING, MISMATCH, STEP_CONFLICT = 1, 2, 3, 4, 5, 6, 7
+local AWAITING_APPROVAL, STARTED, LOST, REJECTED = '1', '2', '3', '5'
+local RETRY_SAME_KEY = '2'
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local cur = redis.call('GET', KEYS[1])
+
+local function take(fence)
+  local rec = '1' .. STARTED .. '0' .. ARGV[5] .. string.format('%015d', fence) .. ARGV[1] .. ARGV[2] .. ARGV[3]
+    .. string.format('%013d', now + ARGV[4]) .. ARGV[6]
+  redis.call('SET', KEYS[1], rec)
+  return {CLAIMED, now, rec}
+end
+
+if not cur then
+  return take(1)
+end
+if string.sub(cur, 1, 1) ~= '1' then
+  return redis.error_reply('VERSION the record was written by another version')
+end
+
+local status = string.sub(cur, 2, 2)
+local same_key = string.sub(cur, 20, 51) == ARGV[1]
+local same_call = same_key and string.sub(cur, 52, 83) == ARGV[2]
+
+if status == REJECTED then
+  if not same_key then
+    return take(1)
+  end
+  -- Flags '0': neither durable nor hot, so nobody but this record knows of the rejection.
+  if same_call and string.sub(cur, 4, 4) == '0' then
+    return {SETTLED, now, cur}
+  end
+  if not same_call or string.sub(cur, 3, 3) == RETRY_SAME_KEY then
+    return take(tonumber(string.sub(cur, 5, 19)) + 1)
+  end
+  return {SETTLED, now, cur}
+end
+
+if not same_key then
+  return {STEP_CONFLICT, now, cur}
+end
+if not same_call then
+  return {MISMATCH, now, cur}
+end
+if status == STARTED then
+  if string.sub(cur, 84, 99) == ARGV[3] then
+    return {CLAIMED, now, cur}
+  end
+  return {HELD, now, cur}
+end
+if status == LOST then
+  return {UNKNOWN, now, cur}
+end
+if status == AWAITING_APPROVAL then
+  return {AWAITING, now, cur}
+end
+return {SETTLED, now, cur}
