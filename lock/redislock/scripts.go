@@ -48,9 +48,9 @@ const (
 	settleWrote    = 1
 	settleRefilled = 2 // wrote, where there was nothing
 
-	releaseNothing  = 0 // there was no record
+	releaseNothing  = 0 // there was no record, or one that ended and is stored
 	releaseReleased = 1
-	releaseAnothers = 2 // somebody else's, or no longer started
+	releaseAnothers = 2 // somebody else's, or no longer started: still to be watched over
 
 	getNone  = 0
 	getFound = 1
