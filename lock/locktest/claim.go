@@ -22,12 +22,20 @@ var claimClauses = []clause{
 		}
 		x.wantSame(x.get(a.Guard), r)
 	}},
-	{"claim/hot is remembered", func(x *exercise) {
-		a := NewAsk()
-		a.Hot = true
-		x.claim(a)
-		if !x.get(a.Guard).Hot {
-			x.Fatal("hot was forgotten")
+	{"claim/a hot claim carries its started receipt, another does not", func(x *exercise) {
+		for _, hot := range []bool{true, false} {
+			a := NewAsk()
+			a.Hot, a.Receipt = hot, []byte("started\x00")
+			want := record(a, 1, intent.Started, false)
+			want.Retry = 0
+			if hot {
+				want.Receipt = a.Receipt
+			}
+			x.wantSame(x.wantClaim(a, lock.Claimed, 1, a).Record, want)
+			x.wantSame(x.wantClaim(a, lock.Claimed, 1, a).Record, want)
+			x.wantSame(x.wantClaim(another(a), lock.Held, 1, a).Record, want)
+			x.renew(lock.Lease{Guard: a.Guard, Ask: a, Fence: 1})
+			x.wantSame(x.get(a.Guard), want)
 		}
 	}},
 	{"claim/asked twice by one claimant is claimed twice, lease unchanged", func(x *exercise) {
@@ -201,12 +209,12 @@ var claimClauses = []clause{
 	}},
 	{"renew/writes a record anew that is gone", func(x *exercise) {
 		a := NewAsk()
-		a.Hot = true
+		a.Hot, a.Receipt = true, []byte("started")
 		if lost := x.renew(lock.Lease{Guard: a.Guard, Ask: a, Fence: 7}); len(lost) != 0 {
 			x.Fatal("lost")
 		}
 		want := record(a, 7, intent.Started, false)
-		want.Retry = 0
+		want.Retry, want.Receipt = 0, a.Receipt
 		x.wantSame(x.get(a.Guard), want)
 		x.wantClaim(another(a), lock.Held, 7, a)
 		x.wantClaim(a, lock.Claimed, 7, a)

@@ -78,10 +78,9 @@ func (l *Locker) Claim(ctx context.Context, ask lock.Ask) (a lock.Answer, err er
 		standing := l.standing(ask.Guard)
 		code, fence, fresh := lock.Judge(standing, ask)
 		if fresh {
-			r := started(ask, fence)
-			l.write(r, time.Now().Add(ask.Lease), time.Time{})
+			l.write(started(ask, fence), time.Now().Add(ask.Lease), time.Time{})
 			l.open[ask.Guard] = time.Now()
-			standing = &r
+			standing = l.standing(ask.Guard)
 		}
 		a = lock.Answer{Code: code, Record: *standing}
 		return nil
@@ -288,8 +287,12 @@ func (l *Locker) publish(g intent.Guard) {
 }
 
 func started(ask lock.Ask, fence uint64) lock.Record {
-	return lock.Record{
+	r := lock.Record{
 		Guard: ask.Guard, Key: ask.Key, Fingerprint: ask.Fingerprint, ClaimID: ask.ClaimID,
 		Fence: fence, Status: intent.Started, Hot: ask.Hot, Lease: ask.Lease, Traceparent: ask.Traceparent,
 	}
+	if ask.Hot {
+		r.Receipt = slices.Clone(ask.Receipt)
+	}
+	return r
 }

@@ -3,9 +3,9 @@
 -- KEYS[1]  the guard's record (record.go has its layout)
 -- ARGV[1]  key, 32 bytes          ARGV[4]  lease in ms
 -- ARGV[2]  fingerprint, 32 bytes  ARGV[5]  flags digit of a new record
--- ARGV[3]  claim id, 16 bytes     ARGV[6]  traceparent
+-- ARGV[3]  claim id, 16 bytes     ARGV[6]  tail of a new record
 -- Touches  KEYS[1]: reads; writes without expiry when it takes the guard
--- Returns  {code, now in ms, record as it is after the claim}
+-- Returns  {code, now in ms, record that stands; its fence alone, 15 digits, when it is new}
 local CLAIMED, HELD, SETTLED, UNKNOWN, AWAITING, MISMATCH, STEP_CONFLICT = 1, 2, 3, 4, 5, 6, 7
 local AWAITING_APPROVAL, STARTED, LOST, REJECTED = '1', '2', '3', '5'
 local RETRY_SAME_KEY = '2'
@@ -15,10 +15,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local cur = redis.call('GET', KEYS[1])
 
 local function take(fence)
-  local rec = '1' .. STARTED .. '0' .. ARGV[5] .. string.format('%015d', fence) .. ARGV[1] .. ARGV[2] .. ARGV[3]
-    .. string.format('%013d', now + ARGV[4]) .. ARGV[6]
-  redis.call('SET', KEYS[1], rec)
-  return {CLAIMED, now, rec}
+  fence = string.format('%015d', fence)
+  redis.call('SET', KEYS[1], '1' .. STARTED .. '0' .. ARGV[5] .. fence .. ARGV[1] .. ARGV[2] .. ARGV[3]
+    .. string.format('%013d', now + ARGV[4]) .. ARGV[6])
+  return {CLAIMED, now, fence}
 end
 
 if not cur then

@@ -23,11 +23,8 @@ import (
 //	52..83  fingerprint
 //	84..99  claim id
 //
-// What follows depends on the status:
-//
-//	started  100..112 the lease's deadline in ms on Redis' clock, decimal with leading
-//	         zeros, then the traceparent
-//	others   one byte: the traceparent's length, the traceparent, the receipt
+// Then, only while started, 13 digits: the lease's deadline in ms on Redis' clock. Then the
+// tail: one byte with the traceparent's length, the traceparent, and the receipt.
 const (
 	recordVersion = '1'
 	fenceAt       = 4
@@ -59,16 +56,15 @@ func appendHead(b []byte, r *lock.Record) ([]byte, error) {
 	return append(b, r.ClaimID[:]...), nil
 }
 
-// appendTail writes what follows, less the deadline of a started record, which settle.lua
-// puts there.
-func appendTail(b []byte, r *lock.Record) []byte {
-	trace := fitTraceparent(r.Traceparent)
-	if r.Status == intent.Started {
-		return append(b, trace...)
+// appendTail writes the tail. A label that is no traceparent is dropped: a label may be
+// lost, a record may not.
+func appendTail(b []byte, traceparent string, receipt []byte) []byte {
+	if len(traceparent) > maxTraceparent {
+		traceparent = ""
 	}
-	b = append(b, byte(len(trace)))
-	b = append(b, trace...)
-	return append(b, r.Receipt...)
+	b = append(b, byte(len(traceparent)))
+	b = append(b, traceparent...)
+	return append(b, receipt...)
 }
 
 // parseRecord reads a record; now is Redis' clock in ms, to tell what is left of a lease.
@@ -89,7 +85,7 @@ func parseRecord(g intent.Guard, s string, now int64) (lock.Record, error) {
 	copy(r.ClaimID[:], s[claimAt:])
 	tail := s[headLen:]
 	if r.Status == intent.Started {
-		if len(tail) < deadlineLen {
+		if len(tail) < deadlineLen+1 {
 			return r, errRecord
 		}
 		deadline, err := strconv.ParseInt(tail[:deadlineLen], 10, 64)
@@ -97,8 +93,7 @@ func parseRecord(g intent.Guard, s string, now int64) (lock.Record, error) {
 			return r, errRecord
 		}
 		r.Lease = time.Duration(deadline-now) * time.Millisecond
-		r.Traceparent = tail[deadlineLen:]
-		return r, nil
+		tail = tail[deadlineLen:]
 	}
 	n := int(tail[0])
 	if len(tail) < 1+n {
@@ -120,14 +115,6 @@ func flags(durable, hot bool) byte {
 		f += flagHot
 	}
 	return f
-}
-
-// fitTraceparent drops what is no traceparent: a label may be lost, a record may not.
-func fitTraceparent(s string) string {
-	if len(s) > maxTraceparent {
-		return ""
-	}
-	return s
 }
 
 func appendDecimal(b []byte, n uint64, digits int) []byte {

@@ -12,6 +12,7 @@ package redislock
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -62,13 +63,19 @@ func (l *Locker) Close() error { return l.close() }
 // Claim implements lock.Store.
 func (l *Locker) Claim(ctx context.Context, ask lock.Ask) (lock.Answer, error) {
 	c := claimScript.on(l.keys.record(ask.Guard), ask.Key[:], ask.Fingerprint[:], ask.ClaimID[:],
-		millis(ask.Lease), string(flags(false, ask.Hot)), fitTraceparent(ask.Traceparent))
+		millis(ask.Lease), string(flags(false, ask.Hot)), appendTail(nil, ask.Traceparent, hotReceipt(ask)))
 	code, now, record, err := l.run(ctx, nil, c)
 	if err != nil {
 		return lock.Answer{}, fmt.Errorf("redislock: claim: %w", err)
 	}
 	a := lock.Answer{Code: lock.Code(code)}
-	if a.Record, err = parseRecord(ask.Guard, record, now); err != nil {
+	if len(record) == fenceDigits {
+		a.Record = started(ask)
+		a.Record.Fence, err = strconv.ParseUint(record, 10, 64)
+	} else {
+		a.Record, err = parseRecord(ask.Guard, record, now)
+	}
+	if err != nil {
 		return lock.Answer{}, fmt.Errorf("redislock: claim: %w", err)
 	}
 	if a.Code == lock.Claimed {
@@ -83,13 +90,14 @@ func (l *Locker) Claim(ctx context.Context, ask lock.Ask) (lock.Answer, error) {
 func (l *Locker) Renew(ctx context.Context, leases []lock.Lease) (lost []intent.Guard, err error) {
 	calls := make([]*call, len(leases))
 	for i, lease := range leases {
-		r := lock.Record{Key: lease.Ask.Key, Fingerprint: lease.Ask.Fingerprint, ClaimID: lease.Ask.ClaimID,
-			Fence: lease.Fence, Status: intent.Started, Hot: lease.Ask.Hot}
+		r := started(lease.Ask)
+		r.Fence = lease.Fence
 		head, err := appendHead(make([]byte, 0, headLen), &r)
 		if err != nil {
 			return nil, err
 		}
-		calls[i] = renewScript.on(l.keys.record(lease.Guard), head, millis(lease.Ask.Lease), fitTraceparent(lease.Ask.Traceparent))
+		calls[i] = renewScript.on(l.keys.record(lease.Guard), head, millis(lease.Ask.Lease),
+			appendTail(nil, r.Traceparent, r.Receipt))
 	}
 	if len(calls) == 0 {
 		return nil, nil
@@ -118,7 +126,7 @@ func (l *Locker) Settle(ctx context.Context, r lock.Record, ttl time.Duration) (
 	if err != nil {
 		return lock.Record{}, false, err
 	}
-	tail := appendTail(make([]byte, 0, 1+len(r.Traceparent)+len(r.Receipt)), &r)
+	tail := appendTail(make([]byte, 0, 1+len(r.Traceparent)+len(r.Receipt)), r.Traceparent, r.Receipt)
 	life := int64(0)
 	if !r.Open() {
 		life = millis(ttl)
@@ -188,6 +196,22 @@ func (l *Locker) run(ctx context.Context, plain []redis.Cmder, c *call) (code, n
 		return 0, 0, "", err
 	}
 	return c.reply()
+}
+
+// started is the record that a claim writes, less its fence.
+func started(ask lock.Ask) lock.Record {
+	return lock.Record{
+		Guard: ask.Guard, Key: ask.Key, Fingerprint: ask.Fingerprint, ClaimID: ask.ClaimID, Status: intent.Started,
+		Hot: ask.Hot, Lease: ask.Lease, Traceparent: ask.Traceparent, Receipt: hotReceipt(ask),
+	}
+}
+
+// hotReceipt: where there will be a row to ask, the record need not carry a receipt.
+func hotReceipt(ask lock.Ask) []byte {
+	if !ask.Hot {
+		return nil
+	}
+	return ask.Receipt
 }
 
 // millis rounds up: a lease of less than a millisecond is one.

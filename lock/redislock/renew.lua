@@ -4,7 +4,7 @@
 -- KEYS[1]  the guard's record (record.go has its layout)
 -- ARGV[1]  the first 99 bytes of the holder's record
 -- ARGV[2]  lease in ms
--- ARGV[3]  traceparent
+-- ARGV[3]  tail
 -- Touches  KEYS[1]: reads; writes without expiry
 -- Returns  {code, now in ms}
 local LOST, RENEWED, REWRITTEN = 0, 1, 2

@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  the guard's record (record.go has its layout)
 -- ARGV[1]  the first 99 bytes of the state
--- ARGV[2]  what follows them, less the deadline of a started one
+-- ARGV[2]  its tail
 -- ARGV[3]  what is left of the lease in ms, while started
 -- ARGV[4]  how long the record lives in ms; 0: until another settle
 -- Touches  KEYS[1]: reads; writes, with an expiry if one is given; publishes to the channel
