@@ -14,6 +14,7 @@ import (
 // holder is this replica's claim on one key. Its deadline is on the monotonic clock and is
 // counted from before the claim was asked for, so it ends no later than Redis thinks.
 type holder struct {
+	clock
 	ask      lock.Ask
 	fence    atomic.Uint64 // as the store decided, once it has
 	deadline atomic.Int64  // nanoseconds since epoch
@@ -21,18 +22,18 @@ type holder struct {
 
 }
 
-// epoch anchors the monotonic clock.
-var epoch = time.Now()
+// clock is the monotonic clock, in nanoseconds since the engine started.
+type clock struct{ epoch time.Time }
 
-func monotonic() int64 { return int64(time.Since(epoch)) }
+func (c clock) monotonic() int64 { return int64(time.Since(c.epoch)) }
 
 func (e *Engine) newHolder(f *flight) *holder {
-	h := &holder{ask: lock.Ask{
+	h := &holder{clock: e.clock, ask: lock.Ask{
 		Guard: f.id.Guard, Key: f.id.Key, Fingerprint: f.id.Fingerprint,
 		Lease: e.Lease, Traceparent: f.provisional.Traceparent,
 	}}
 	rand.Read(h.ask.ClaimID[:])
-	h.deadline.Store(monotonic() + int64(e.Lease))
+	h.deadline.Store(h.monotonic() + int64(e.Lease))
 	if f.req.Tool.Durability == intent.Hot {
 		started := f.provisional
 		started.ClaimID = h.ask.ClaimID
@@ -43,7 +44,7 @@ func (e *Engine) newHolder(f *flight) *holder {
 
 // mayBegin is the old holder's check right before the request is written (DESIGN §5): a
 // process that slept past its lease sends nothing.
-func (h *holder) mayBegin() bool { return !h.gone.Load() && monotonic() < h.deadline.Load() }
+func (h *holder) mayBegin() bool { return !h.gone.Load() && h.monotonic() < h.deadline.Load() }
 
 // begun notes the fence that the store decided on; renewals write it from now on.
 func (h *holder) begun(fence uint64) { h.fence.Store(fence) }
@@ -70,12 +71,11 @@ func (hs *holders) drop(h *holder) {
 
 // due returns the claims whose lease has less than two thirds left.
 func (hs *holders) due(lease time.Duration) []*holder {
-	before := monotonic() + int64(lease)*2/3
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	var due []*holder
 	for h := range hs.open {
-		if h.deadline.Load() < before {
+		if h.deadline.Load() < h.monotonic()+int64(lease)*2/3 {
 			due = append(due, h)
 		}
 	}
@@ -97,7 +97,7 @@ func (e *Engine) renewLeases() {
 		if len(due) == 0 {
 			continue
 		}
-		asked := monotonic()
+		asked := e.monotonic()
 		leases := make([]lock.Lease, len(due))
 		for i, h := range due {
 			leases[i] = lock.Lease{Guard: h.ask.Guard, Ask: h.ask, Fence: h.fence.Load()}
@@ -123,15 +123,18 @@ func (e *Engine) renewLeases() {
 }
 
 // health remembers that Redis failed, so that not every call pays for finding out.
-type health struct{ downUntil atomic.Int64 }
+type health struct {
+	clock
+	downUntil atomic.Int64
+}
 
 // downFor is how long Redis is left alone after a failure.
 const downFor = time.Second
 
-func (h *health) up() bool { return monotonic() >= h.downUntil.Load() }
+func (h *health) up() bool { return h.monotonic() >= h.downUntil.Load() }
 
 func (h *health) note(err error) {
 	if err != nil {
-		h.downUntil.Store(monotonic() + int64(downFor))
+		h.downUntil.Store(h.monotonic() + int64(downFor))
 	}
 }

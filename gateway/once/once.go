@@ -44,6 +44,7 @@ type Options struct {
 // stored yet, and write the attempts journal.
 type Engine struct {
 	Options
+	clock
 	near     nearCache
 	flights  flights
 	holders  holders
@@ -65,7 +66,8 @@ func New(o Options) *Engine {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{Options: o, draining: make(chan struct{}), closing: make(chan struct{})}
+	e := &Engine{Options: o, clock: clock{time.Now()}, draining: make(chan struct{}), closing: make(chan struct{})}
+	e.redis.clock = e.clock
 	e.near.init(o.NearCache)
 	e.flights.init(o.MaxInFlight)
 	e.holders.init()
