@@ -89,7 +89,7 @@ func (r *Receipt) CompleteMove(by string, out *Outcome, at time.Time) Settlement
 }
 
 // RejectMove: it did not happen. retry is same_key or corrected; unsent says that provably
-// no byte of the request was written.
+// no byte of the request was written, and then by is "gateway" and out nil.
 func (r *Receipt) RejectMove(by string, retry Retry, after time.Duration, reason string, out *Outcome, unsent bool, at time.Time) Settlement {
 	return Settlement{Verb: Reject, Key: r.Key, Guard: r.Guard, Fence: r.Fence, Status: Rejected, Retry: retry, RetryAfter: after,
 		Reason: reason, Outcome: out, SettledBy: by, Unsent: unsent, At: Micros(at)}
@@ -146,7 +146,10 @@ func (r *Receipt) RestateMove() Settlement {
 		s.Evidence = r.Evidence
 		return s
 	case Rejected:
-		s := r.RejectMove(r.SettledBy, r.Retry, r.RetryAfter, r.Reason, r.Outcome, r.Executions < int(r.Fence), r.SettledAt)
+		// Fewer executions than fences alone would also be true of a sent execution that
+		// follows an unsent one; but only the gateway itself knows that it sent nothing.
+		unsent := r.SettledBy == "gateway" && r.Outcome == nil && r.Executions < int(r.Fence)
+		s := r.RejectMove(r.SettledBy, r.Retry, r.RetryAfter, r.Reason, r.Outcome, unsent, r.SettledAt)
 		s.Evidence = r.Evidence
 		return s
 	}

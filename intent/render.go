@@ -146,11 +146,32 @@ func (o *Outcome) append(b []byte) []byte {
 }
 
 // isJSON: the body is JSON when it is valid and its media type says so or says nothing.
+// One that is nested so deeply that readers would choke on the receipt around it is text.
 func (o *Outcome) isJSON() bool {
 	media, _, _ := strings.Cut(strings.ToLower(o.Headers["content-type"]), ";")
 	media = strings.TrimSpace(media)
 	return (media == "" || media == "application/json" || strings.HasSuffix(media, "+json")) &&
-		utf8.Valid(o.Body) && json.Valid(o.Body)
+		utf8.Valid(o.Body) && json.Valid(o.Body) && depth(o.Body) <= MaxDepth
+}
+
+// depth counts how deeply the arrays and objects of valid JSON are nested.
+func depth(b []byte) int {
+	deepest, now, quoted := 0, 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			now++
+			deepest = max(deepest, now)
+		case c == ']' || c == '}':
+			now--
+		}
+	}
+	return deepest
 }
 
 func appendText(b []byte, label, s string) []byte { return AppendString(append(b, label...), s) }

@@ -153,7 +153,9 @@ func (w *wire) flag(f *bool) {
 		n = 1
 	}
 	small(w, &n)
-	*f = n == 1
+	if w.reading { // many may encode one outcome at once: writing must not touch it
+		*f = n == 1
+	}
 }
 
 // time keeps microseconds; 0 is the zero time.
