@@ -2,6 +2,7 @@ package intentstore
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 
 	"github.com/latchkey-gateway/latchkey/intent"
@@ -67,3 +68,7 @@ func Executions(row *intent.Receipt, ended []intent.Execution) []intent.Executio
 	}
 	return append(ended, current)
 }
+
+// ErrAmbiguous: a commit was neither acknowledged nor refused, and asking again did not
+// tell within the time-out. Begin's caller sends nothing; Settle's asks again later.
+var ErrAmbiguous = errors.New("the outcome of the commit is not known")

@@ -1,0 +1,48 @@
+package postgres
+
+import _ "embed" // the statements are files, one each, with a comment that says what they do
+
+var (
+	//go:embed queries/begin.sql
+	beginSQL string
+	//go:embed queries/stands.sql
+	standsSQL string
+	//go:embed queries/again.sql
+	againSQL string
+	//go:embed queries/barrier.sql
+	barrierSQL string
+	//go:embed queries/settle.sql
+	settleSQL string
+	//go:embed queries/archive.sql
+	archiveSQL string
+	//go:embed queries/get.sql
+	getSQL string
+	//go:embed queries/list.sql
+	listSQL string
+	//go:embed queries/bounded.sql
+	boundedSQL string
+
+	//go:embed queries/overdue.sql
+	overdueSQL string
+	//go:embed queries/expire.sql
+	expireSQL string
+	//go:embed queries/forget.sql
+	forgetSQL string
+	//go:embed queries/forget_executions.sql
+	forgetExecutionsSQL string
+	//go:embed queries/forget_attempts.sql
+	forgetAttemptsSQL string
+	//go:embed queries/heartbeat.sql
+	heartbeatSQL string
+
+	//go:embed queries/record.sql
+	recordSQL string
+	//go:embed queries/off.sql
+	offSQL string
+	//go:embed queries/attempts.sql
+	attemptsSQL string
+	//go:embed queries/attempts_count.sql
+	attemptsCountSQL string
+	//go:embed queries/executions.sql
+	executionsSQL string
+)

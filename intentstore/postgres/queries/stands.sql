@@ -1,0 +1,11 @@
+-- stands: what stands in the way of a write-ahead that was not written: the row of the same
+-- key, and the row of another key that holds the guard. Always a statement of its own, after
+-- the insert: in one statement with it (a CTE) a row that another transaction has just
+-- committed would be invisible.
+SELECT
+  key, guard, fingerprint, tenant, tool, class, durability, run_id, step_id, occurrence, args,
+  status, retry, retry_after, reason, expired, fence, version, claim_id, attempts, executions,
+  created_at, started_at, settle_by, unknown_since, settled_at, settled_by, evidence, traceparent, replica, region,
+  outcome_status, outcome_headers, outcome_body, outcome_truncated, outcome_length, outcome_sha256
+FROM intents
+WHERE key = $1 OR guard = $2 AND status <> 'rejected'
