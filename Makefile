@@ -1,0 +1,24 @@
+# Shorthands. What they run can be run by hand as well.
+
+.PHONY: dev build test lint fuzz bench
+
+# The embedded gateway with demo services; DATA=dir keeps its state across restarts.
+dev:
+	go run ./cmd/latchkey dev $(if $(DATA),--data $(DATA))
+
+build:
+	CGO_ENABLED=0 go build -trimpath -o bin/latchkey ./cmd/latchkey
+
+# Everything, with servers of its own; PKG='./lock/...' for some packages alone.
+test:
+	bash .ci/test $(PKG)
+
+lint:
+	bash .ci/lint
+
+# One fuzz test for a minute: make fuzz PKG=./intent FUZZ=FuzzParse
+fuzz:
+	go test -run '^$$' -fuzz '^$(FUZZ)$$' -fuzztime 1m $(PKG)
+
+bench:
+	go test -run '^$$' -bench . -benchmem $(or $(PKG),./...)
