@@ -31,17 +31,15 @@ type custom interface {
 }
 
 func (d *decoder) fail(n *yaml.Node, path, format string, a ...any) {
-	line := n.Line
-	if at, ok := d.lines[path]; ok {
-		line = at // an alias' node stands elsewhere
-	}
-	d.problems = append(d.problems, Problem{File: d.file, Line: line, Field: path, Message: fmt.Sprintf(format, a...)})
+	d.problems = append(d.problems, Problem{File: d.file, Line: n.Line, Field: path, Message: fmt.Sprintf(format, a...)})
 }
 
-// enter follows an alias and refuses what no field may be: a missing value, or one too many.
+// enter follows an alias and counts what is visited; false ends the walk.
 func (d *decoder) enter(n *yaml.Node, path string) (*yaml.Node, bool) {
 	if n.Kind == yaml.AliasNode {
-		n = n.Alias
+		at := n.Line
+		n = new(*n.Alias)
+		n.Line = at // a problem is where the alias is used
 	}
 	d.visits++
 	if d.visits == maxVisits {
@@ -159,8 +157,7 @@ func (d *decoder) members(n *yaml.Node, path string, f func(name string, key, va
 		}
 		name := key.Value
 		if line, ok := first[name]; ok {
-			d.problems = append(d.problems, Problem{File: d.file, Line: key.Line, Field: join(path, name),
-				Message: fmt.Sprintf("duplicate name, first on line %d", line)})
+			d.fail(key, join(path, name), "duplicate name, first on line %d", line)
 			continue
 		}
 		first[name] = key.Line

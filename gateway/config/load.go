@@ -7,6 +7,8 @@ import (
 	"os"
 	"reflect"
 	"slices"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Options steer Load and Parse. The zero value is right for production.
@@ -70,7 +72,7 @@ func Parse(name string, data []byte, opts Options) (*Config, []Warning, error) {
 	cfg.complete()
 
 	c := checker{cfg: cfg, problems: d.problems}
-	if d.visits < maxVisits {
+	if d.visits < maxVisits && root.Kind == yaml.MappingNode {
 		c.check(opts)
 	}
 	if len(c.problems) > 0 {
