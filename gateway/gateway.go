@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +21,7 @@ import (
 	"github.com/latchkey-gateway/latchkey/tracing"
 )
 
-// Options wire a Gateway. All fields are required but Warnings.
+// Options wire a Gateway. All fields are required.
 type Options struct {
 	Engine    *once.Engine
 	Catalogue *downstream.Catalogue
@@ -32,11 +31,10 @@ type Options struct {
 	}
 	Keys *auth.Keys
 	// Ready are the checks of /readyz by name; each must end within a second or so.
-	Ready   map[string]func(context.Context) error
-	Body    int64         // bytes of a request body
-	Wait    time.Duration // longest wait for an answer
-	Version string
-	Log     *slog.Logger
+	Ready map[string]func(context.Context) error
+	Body  int64         // bytes of a request body
+	Wait  time.Duration // longest wait for an answer
+	Log   *slog.Logger
 }
 
 // Gateway serves the two listeners.
@@ -135,17 +133,9 @@ func (g *Gateway) authenticate(c *gin.Context) {
 // allow lets through who has one of the roles.
 func allow(roles ...auth.Role) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		p := principal(c)
-		for _, r := range roles {
-			if p.Can(r) {
-				return
-			}
+		if err := principal(c).Require(roles...); err != nil {
+			writeProblem(c, err, 0)
 		}
-		names := make([]string, len(roles))
-		for i, r := range roles {
-			names[i] = string(r)
-		}
-		writeProblem(c, intent.Errorf(intent.Forbidden, nil, "This needs a key with the role "+strings.Join(names, " or ")+"."), 0)
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 
 const probeLife = time.Second
 
+// ErrNotPrimary is Check's answer for a server that will never take a claim.
+var ErrNotPrimary = errors.New("this redis is a replica; give the primary's address, or the sentinels'")
+
 // Ready implements lock.Keeper: it writes a key. A replica, a full memory, a broken disk
 // and a cluster with a hole all refuse that.
 func (l *Locker) Ready(ctx context.Context) error {
@@ -27,7 +30,7 @@ func (l *Locker) Ready(ctx context.Context) error {
 func (l *Locker) Check(ctx context.Context) (warnings []string, err error) {
 	if err := l.Ready(ctx); err != nil {
 		if strings.Contains(err.Error(), "READONLY") {
-			return nil, fmt.Errorf("%w: this is a replica; give the primary's address, or the sentinels'", err)
+			return nil, fmt.Errorf("%w: %w", ErrNotPrimary, err)
 		}
 		return nil, err
 	}

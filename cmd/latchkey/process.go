@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/latchkey-gateway/latchkey/downstream"
+	"github.com/latchkey-gateway/latchkey/gateway"
+	"github.com/latchkey-gateway/latchkey/gateway/auth"
+	"github.com/latchkey-gateway/latchkey/gateway/config"
+	"github.com/latchkey-gateway/latchkey/gateway/once"
+	"github.com/latchkey-gateway/latchkey/gateway/sweep"
+	"github.com/latchkey-gateway/latchkey/intentstore"
+	"github.com/latchkey-gateway/latchkey/intentstore/postgres"
+	"github.com/latchkey-gateway/latchkey/intentstore/sqlite"
+	"github.com/latchkey-gateway/latchkey/lock"
+	"github.com/latchkey-gateway/latchkey/lock/redislock"
+)
+
+// nearCacheBytes bounds the completed receipts that a replica keeps in memory.
+const nearCacheBytes = 64 << 20
+
+// fullStore is all that a durable store does.
+type fullStore interface {
+	intentstore.Store
+	intentstore.Keeper
+	intentstore.Journal
+}
+
+// fullLock is all that a lock store does.
+type fullLock interface {
+	lock.Store
+	lock.Keeper
+}
+
+// process is a wired gateway. Everything in undo has been started and is ended, last
+// first, by close.
+type process struct {
+	cfg       *config.Config
+	log       *slog.Logger
+	gateway   *gateway.Gateway
+	agents    net.Listener
+	operators net.Listener
+	longest   time.Duration // timeout of the slowest tool
+	undo      []func(context.Context) error
+}
+
+// start wires a gateway from its configuration and opens both listeners. When it fails,
+// what was started is ended again.
+func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *process, err error) {
+	p = &process{cfg: cfg, log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	catalogue, err := cfg.Catalogue()
+	if err != nil {
+		return p, err
+	}
+	keys := make([]auth.Key, len(cfg.Auth.Keys))
+	for i, k := range cfg.Auth.Keys {
+		keys[i] = auth.Key(k)
+	}
+	principals, err := auth.New(keys)
+	if err != nil {
+		return p, err
+	}
+	// Listeners first: a taken port is told before anything is touched.
+	if p.agents, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return p, fmt.Errorf("listen: %w", err)
+	}
+	p.later(func(context.Context) error { return ignoreClosed(p.agents.Close()) })
+	if p.operators, err = net.Listen("tcp", cfg.OperatorListen); err != nil {
+		return p, fmt.Errorf("operator_listen: %w", err)
+	}
+	p.later(func(context.Context) error { return ignoreClosed(p.operators.Close()) })
+
+	store, err := openStore(ctx, cfg)
+	if err != nil {
+		return p, err
+	}
+	p.later(func(context.Context) error { return store.Close() })
+	locker, err := p.openLock(ctx)
+	if err != nil {
+		return p, err
+	}
+	client := downstream.NewClient(catalogue, downstream.Options{ResultCap: int64(cfg.Limits.Result)})
+	p.later(func(context.Context) error { client.Close(); return nil })
+
+	engine := once.New(once.Options{
+		Lock: locker, Store: store, Journal: store, Effects: client,
+		Lease: cfg.Lease, HotTTL: cfg.Retention.Hot, NearCache: nearCacheBytes, MaxInFlight: cfg.Limits.InFlight,
+		Replica: cfg.Replica, Region: cfg.Region, Log: log,
+	})
+	p.later(engine.Close)
+	sweeper := sweep.New(sweep.Options{
+		Engine: engine, Lock: locker, Store: store, Lease: cfg.Lease,
+		Result: cfg.Retention.Result, Tombstone: cfg.Retention.Tombstone, Log: log,
+	})
+	sweeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	swept := make(chan struct{})
+	go func() { sweeper.Run(sweeping); close(swept) }()
+	p.later(func(context.Context) error { stop(); <-swept; return nil })
+
+	p.gateway = gateway.New(gateway.Options{
+		Engine: engine, Catalogue: catalogue, Client: client, Keys: principals,
+		Ready: map[string]func(context.Context) error{"redis": locker.Ready, "store": store.Ready},
+		Body:  int64(cfg.Limits.Body), Wait: cfg.Limits.Wait, Log: log,
+	})
+	for _, t := range catalogue.Tools() {
+		p.longest = max(p.longest, t.Timeout)
+	}
+	return p, nil
+}
+
+func (p *process) later(f func(context.Context) error) { p.undo = append(p.undo, f) }
+
+// close ends everything, last started first; each step gets what is left of ctx.
+func (p *process) close(ctx context.Context) error {
+	var failed error
+	for i := len(p.undo) - 1; i >= 0; i-- {
+		failed = errors.Join(failed, p.undo[i](ctx))
+	}
+	p.undo = nil
+	return failed
+}
+
+// serve answers both listeners until ctx ends. Then it says "not ready", takes no new
+// connections, and lets the calls under way finish: an effect that was begun is settled,
+// as long as it ends within its tool's timeout.
+func (p *process) serve(ctx context.Context) error {
+	agents := p.server(p.gateway.Agents())
+	operators := p.server(p.operatorHandler())
+	failed := make(chan error, 2)
+	go func() { failed <- agents.Serve(p.agents) }()
+	go func() { failed <- operators.Serve(p.operators) }()
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	p.log.Info("draining", "calls_may_take", p.longest)
+	p.gateway.Drain()
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.longest+p.cfg.Lease+5*time.Second)
+	defer cancel()
+	err = errors.Join(err, agents.Shutdown(ending), p.close(ending), operators.Shutdown(ending))
+	p.log.Info("stopped")
+	return err
+}
+
+func (p *process) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
+	}
+}
+
+func (p *process) operatorHandler() http.Handler {
+	if !p.cfg.Pprof {
+		return p.gateway.Operators()
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", p.gateway.Operators())
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// openStore opens the durable store and, unless told not to, migrates it.
+func openStore(ctx context.Context, cfg *config.Config) (fullStore, error) {
+	if cfg.Store.Migrate {
+		if err := migrate(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Store.Driver == "sqlite" {
+		return sqlite.Open(ctx, sqlite.Options{Path: cfg.Store.Path})
+	}
+	return postgres.Open(ctx, postgres.Options{DSN: cfg.Store.DSN})
+}
+
+// openLock connects to Redis, or starts the embedded one, and checks that it is a primary
+// that never evicts. A Redis that is down does not keep the gateway from starting: durable
+// calls work without it.
+func (p *process) openLock(ctx context.Context) (fullLock, error) {
+	c := p.cfg.Redis
+	o := redislock.Options{
+		Mode: c.Mode, Addrs: c.Addrs, MasterName: c.MasterName, Username: c.Username, Password: c.Password,
+		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword, DB: c.DB, Prefix: c.Prefix,
+	}
+	if c.Mode == "embedded" {
+		embedded, err := startEmbeddedRedis()
+		if err != nil {
+			return nil, err
+		}
+		p.later(func(context.Context) error { embedded.stop(); return nil })
+		o.Mode, o.Addrs = redislock.Standalone, []string{embedded.addr()}
+	}
+	var err error
+	if o.TLS, err = c.TLS.Config(); err != nil {
+		return nil, err
+	}
+	locker, err := redislock.New(o)
+	if err != nil {
+		return nil, err
+	}
+	p.later(func(context.Context) error { return locker.Close() })
+	if c.Mode == "embedded" {
+		return locker, nil
+	}
+	warnings, err := locker.Check(ctx)
+	if errors.Is(err, redislock.ErrNotPrimary) {
+		return nil, err
+	}
+	if err != nil {
+		p.log.Error("redis cannot be used now: durable calls go on with the store alone, hot ones are refused", "error", err)
+	}
+	for _, w := range warnings {
+		p.log.Warn(w)
+	}
+	return locker, nil
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
