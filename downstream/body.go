@@ -13,10 +13,13 @@ import (
 // keeps length and hash: memory stays bounded, also for a body that was compressed to
 // nothing; time is bounded by the connection's deadline.
 func (o *Observed) readBody(answer *http.Response, limit int64) error {
+	if answer.Body == http.NoBody { // also where HEAD or 304 give the length of what does not come
+		o.Body = []byte{}
+		return nil
+	}
 	body := io.Reader(answer.Body)
 	size := answer.ContentLength
-	if encoding := strings.ToLower(strings.TrimSpace(answer.Header.Get("Content-Encoding"))); (encoding == "gzip" || encoding == "x-gzip") &&
-		size != 0 && answer.Body != http.NoBody {
+	if encoding := strings.ToLower(strings.TrimSpace(answer.Header.Get("Content-Encoding"))); encoding == "gzip" || encoding == "x-gzip" {
 		unpacked, err := gzip.NewReader(body)
 		if err != nil {
 			return cut(err)
