@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/latchkey-gateway/latchkey/intent"
@@ -68,14 +69,7 @@ type Principal struct {
 
 // Can says whether the principal has at least one of the roles.
 func (p Principal) Can(roles ...Role) bool {
-	for _, have := range p.Roles {
-		for _, want := range roles {
-			if have == want {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(roles, func(r Role) bool { return slices.Contains(p.Roles, r) })
 }
 
 // Require returns nil if the principal has at least one of the roles, else a Forbidden
