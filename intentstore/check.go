@@ -75,13 +75,16 @@ func CheckBegin(r *intent.Receipt) error {
 	return CheckReceipt(r)
 }
 
-// CheckQuery says whether a query can be asked. Without a tenant it would show one
-// tenant's receipts to another.
+// CheckQuery says whether a query can be asked; the error is a *RowError. Without a tenant
+// it would show one tenant's receipts to another.
 func CheckQuery(q *Query) error {
-	if q.Tenant == "" {
-		return &RowError{"tenant", "must be set in a query"}
-	}
-	return nil
+	var c checker
+	c.must("tenant", q.Tenant != "", "must be set in a query")
+	c.text("tenant", q.Tenant)
+	c.text("run_id", q.RunID)
+	c.text("step_id", q.StepID)
+	c.text("tool", q.Tool)
+	return c.error()
 }
 
 // state repeats the CHECK constraints of the tables.
