@@ -103,7 +103,8 @@ func check(path string, opts config.Options) (report, error) {
 	rows, findings := catalogue.Audit()
 	r.Tools = append(r.Tools, rows...)
 	for _, f := range findings {
-		r.Findings = append(r.Findings, finding{File: cfg.File(), Line: cfg.Line(f.Field), Severity: f.Severity, Tool: f.Tool, Field: f.Field, Message: f.Msg})
+		field := "tools." + f.Tool + "." + f.Field
+		r.Findings = append(r.Findings, finding{File: cfg.File(), Line: cfg.Line(field), Severity: f.Severity, Tool: f.Tool, Field: field, Message: f.Msg})
 	}
 	r.OK = r.unsafe() == 0
 	return r, nil

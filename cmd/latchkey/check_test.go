@@ -40,7 +40,9 @@ tools:
     class: effectful
     downstream: crm
     request: {method: POST, path: /emails}
+    input_schema: {type: object, required: [invoice_id, to], properties: {invoice_id: {type: string}, to: {type: string}}}
     identity: [/invoice_id, /to]
+    forward_key: {header: Idempotency-Key}
     on_unknown: lookup
     lookup:
       request: {method: GET, path: "/emails?reference={key}"}
@@ -93,7 +95,7 @@ func golden(t *testing.T, name, got string) {
 func TestCheckPrintsTheTable(t *testing.T) {
 	t.Parallel()
 	got := runIn(t, "check", "--config", writeConfig(t, sqliteConfig(t)))
-	if got.code != 0 {
+	if got.code != 0 || got.stderr != "" {
 		t.Errorf("exit %d: %s", got.code, got.stderr)
 	}
 	golden(t, "check.txt", got.stdout)
@@ -107,7 +109,7 @@ func TestCheckRefusesAnUnsafeTool(t *testing.T) {
 		t.Errorf("exit %d, want 1", got.code)
 	}
 	// refund.on_unknown stands on the last line
-	if want := "latchkey: error: " + path + ":43: tools.refund.on_unknown: "; !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, "latchkey: 1 tool setting is unsafe\n") {
+	if want := "latchkey: error: " + path + ":45: tools.refund.on_unknown: "; !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, "latchkey: 1 tool setting is unsafe\n") {
 		t.Errorf("stderr %q; want %q", got.stderr, want)
 	}
 	if !strings.Contains(got.stdout, "\nrefund ") {
@@ -133,14 +135,14 @@ func TestCheckAsJSON(t *testing.T) {
 	bad := runIn(t, "check", "--json", "--config", writeConfig(t, sqliteConfig(t)+unsafeTool))
 	r := read(bad)
 	isRefund := func(f finding) bool {
-		return f.Severity == downstream.Unsafe && f.Tool == "refund" && f.Line == 43 && f.Message != ""
+		return f.Severity == downstream.Unsafe && f.Tool == "refund" && f.Line == 45 && f.Message != ""
 	}
 	if bad.code != 1 || r.OK || len(r.Tools) != 6 || !slices.ContainsFunc(r.Findings, isRefund) {
 		t.Errorf("an unsafe tool: exit %d, %+v", bad.code, r)
 	}
 	wrong := runIn(t, "check", "--json", "--config", writeConfig(t, sqliteConfig(t)+"    tmeout: 3s\n"))
 	r = read(wrong)
-	if wrong.code != 2 || r.OK || len(r.Problems) != 1 || r.Problems[0].Line != 39 || r.Problems[0].Field != "tools.wire.tmeout" || r.Tools == nil {
+	if wrong.code != 2 || r.OK || len(r.Problems) != 1 || r.Problems[0].Line != 41 || r.Problems[0].Field != "tools.wire.tmeout" || r.Tools == nil {
 		t.Errorf("a wrong config: exit %d, %+v", wrong.code, r)
 	}
 }
@@ -149,8 +151,8 @@ func TestCheckReportsAWrongConfig(t *testing.T) {
 	t.Parallel()
 	path := writeConfig(t, sqliteConfig(t)+"    tmeout: 3s\n    timeout: 3\n")
 	got := runIn(t, "check", "--config", path)
-	want := "latchkey: " + path + ":39: tools.wire.tmeout: unknown field; did you mean timeout?\n" +
-		"latchkey: " + path + ":40: tools.wire.timeout: needs a duration such as 500ms, 30s or 24h, not \"3\"; it lacks a unit\n"
+	want := "latchkey: " + path + ":41: tools.wire.tmeout: unknown field; did you mean timeout?\n" +
+		"latchkey: " + path + ":42: tools.wire.timeout: needs a duration such as 500ms, 30s or 24h, not \"3\"; it lacks a unit\n"
 	if got.code != 2 || got.stdout != "" || got.stderr != want {
 		t.Errorf("exit %d, stderr\n%s\nwant\n%s", got.code, got.stderr, want)
 	}
@@ -159,8 +161,7 @@ func TestCheckReportsAWrongConfig(t *testing.T) {
 // The example is what people copy: it loads and it is safe.
 func TestExampleIsSafe(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{"HOSTNAME": "replica-1", "LATCHKEY_REDIS_PASSWORD": "", "LATCHKEY_DSN": "postgres://latchkey@127.0.0.1/latchkey",
-		"LATCHKEY_DESK_SHA256": auth.Hash("desk"), "BILLING_TOKEN": "token"}
+	values := map[string]string{"LATCHKEY_DSN": "postgres://latchkey@127.0.0.1/latchkey", "BILLING_TOKEN": "token"}
 	cfg, warnings, err := config.Load("latchkey.example.yaml", config.Options{
 		Env: func(name string) (string, bool) { v, ok := values[name]; return v, ok },
 	})
@@ -173,8 +174,8 @@ func TestExampleIsSafe(t *testing.T) {
 	}
 	_, findings := catalogue.Audit()
 	for _, f := range findings {
-		if f.Severity == downstream.Unsafe {
-			t.Errorf("unsafe: %+v", f)
+		if f.Severity == downstream.Unsafe || f.Field != "statuses.503" { // the one that the example explains
+			t.Errorf("finding: %+v", f)
 		}
 	}
 	keys := make([]auth.Key, len(cfg.Auth.Keys))

@@ -42,7 +42,7 @@ func main() {
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCmd()
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean the process' own
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
