@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +35,7 @@ const (
 	lost         // applied, an error
 	dies         // applied, and nothing after it
 	paused       // applied, and the process stops for longer than its lease
+	killed       // applied, and the process gets the plan's signal: for real processes
 )
 
 var modeNames = []string{"healthy", "refused", "answer lost", "dies", "paused"}
@@ -43,6 +46,8 @@ type plan struct {
 	steps []string
 	at    map[int]mode
 	dead  bool
+
+	signal syscall.Signal
 }
 
 var errStep = errors.New("injected")
@@ -69,6 +74,10 @@ func (p *plan) step(name string, do func() error) error {
 		p.dead = true
 		p.mu.Unlock()
 		runtime.Goexit()
+	case killed:
+		err := do()
+		syscall.Kill(os.Getpid(), p.signal)
+		return err
 	case paused:
 		err := do()
 		time.Sleep(3 * lease)
@@ -127,7 +136,7 @@ type brokenStore struct {
 
 func (b brokenStore) Begin(ctx context.Context, r intent.Receipt) (got intentstore.Begun, err error) {
 	if failed := b.step("begin", func() error { got, err = b.Store.Begin(ctx, r); return err }); failed != nil {
-		return intentstore.Begun{}, failed
+		return intentstore.Begun{}, errors.Join(failed, intentstore.ErrAmbiguous)
 	}
 	return got, err
 }

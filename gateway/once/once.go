@@ -218,7 +218,9 @@ func (e *Engine) act(ctx context.Context, f *flight, h *holder) (Answer, *standi
 		begun, err := e.Store.Begin(ctx, row)
 		if err != nil {
 			unsent("store")
-			e.abandon(row)
+			if errors.Is(err, intentstore.ErrAmbiguous) {
+				e.abandon(row)
+			}
 			e.release(ctx, h)
 			e.Log.Warn("write-ahead failed", "step", "begin", "key", row.Key.Short(), "error", err)
 			return notSent("store_unavailable", "The gateway cannot write to its store at the moment.", time.Second), nil
@@ -259,7 +261,7 @@ func (e *Engine) act(ctx context.Context, f *flight, h *holder) (Answer, *standi
 func (e *Engine) hold(ctx context.Context, f *flight, h *holder, row intent.Receipt) (Answer, *standing) {
 	row.Status, row.Fence, row.Executions = intent.AwaitingApproval, 0, 0
 	row.Retry, row.StartedAt, row.SettleBy = intent.RetryNever, time.Time{}, time.Time{}
-	begun, err := e.Store.Begin(ctx, row)
+	begun, err := e.Store.Begin(ctx, row) // ambiguous and yet written: it waits for a person, as it should
 	if err != nil {
 		e.release(ctx, h)
 		e.Log.Warn("write-ahead failed", "step", "begin", "key", row.Key.Short(), "error", err)
