@@ -204,12 +204,12 @@ func TestExampleShowsEveryField(t *testing.T) {
 				return
 			}
 			seen[typ] = true
-			for i := range typ.NumField() {
-				if name := typ.Field(i).Tag.Get("yaml"); name != "" {
+			for field := range typ.Fields() {
+				if name := field.Tag.Get("yaml"); name != "" {
 					if !regexp.MustCompile(`(?m)(^|[ {#])` + name + `:`).Match(text) {
 						t.Errorf("the example does not show %s (of %s)", name, typ)
 					}
-					walk(typ.Field(i).Type)
+					walk(field.Type)
 				}
 			}
 		}

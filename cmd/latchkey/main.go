@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if line != "" {
+		if line = strings.TrimSpace(line); line != "" {
 			fmt.Fprintln(stderr, "latchkey: "+line)
 		}
 	}

@@ -96,3 +96,17 @@ func TestMigrateReportsAStoreThatCannotBeReached(t *testing.T) {
 		t.Errorf("migrate: %+v", got)
 	}
 }
+
+func TestMigrateDoesNotShowThePassword(t *testing.T) {
+	t.Parallel()
+	path := writeConfig(t, strings.Replace(auditedConfig, "STORE", `{driver: postgres, dsn: "postgres://u:hunter2@127.0.0.1:1/latchkey?connect_timeout=5"}`, 1))
+	got := runIn(t, "migrate", "--config", path)
+	if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "latchkey: warning: "+path+":2: redis.mode: ") || strings.Contains(got.stderr, "hunter2") {
+		t.Errorf("migrate: %+v", got)
+	}
+	for line := range strings.Lines(got.stderr) {
+		if !strings.HasPrefix(line, "latchkey: ") || strings.HasPrefix(line, "latchkey: \t") {
+			t.Errorf("a line that does not say who speaks: %q", line)
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/latchkey-gateway/latchkey/intent"
 )
 
@@ -178,6 +180,12 @@ func (c *checker) checkStore() {
 		c.problem("store.path", "driver sqlite needs the path of its file")
 	case s.Driver == "sqlite" && s.DSN != "":
 		c.problem("store.dsn", "has no meaning with driver sqlite")
+	}
+	if s.Driver == "postgres" && s.DSN != "" {
+		// The reason stays out: it may quote what is around the password.
+		if _, err := pgconn.ParseConfig(s.DSN); err != nil {
+			c.problem("store.dsn", "is not an address that PostgreSQL's clients understand, such as postgres://user@host:5432/latchkey?sslmode=verify-full (the files it names must be there)")
+		}
 	}
 	if s.Driver == "sqlite" && !embedded {
 		c.warn("store.driver", "every replica would have its own SQLite file, and the same key could act once in each: run one replica, or use postgres")

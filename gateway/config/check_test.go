@@ -126,6 +126,8 @@ var refused = []struct {
 
 	{"postgres without dsn", ", dsn: \"postgres://x@127.0.0.1/latchkey\"", "",
 		[]string{"latchkey.yaml:1: store.dsn: driver postgres needs a dsn, such as postgres://user@host:5432/latchkey"}},
+	{"a dsn that is none", "postgres://x@127.0.0.1/latchkey", "postgres://u:hunter2@h:port/l",
+		[]string{"latchkey.yaml:1: store.dsn: is not an address that PostgreSQL's clients understand, such as postgres://user@host:5432/latchkey?sslmode=verify-full (the files it names must be there)"}},
 	{"sqlite with a dsn", "driver: postgres", "driver: sqlite, path: x",
 		[]string{"latchkey.yaml:1: store.dsn: has no meaning with driver sqlite"}},
 	{"memory is not offered", "driver: postgres", "driver: memory",

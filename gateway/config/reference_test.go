@@ -83,8 +83,8 @@ func TestSpecsCarryEveryField(t *testing.T) {
 		{reflect.TypeFor[config.Downstream](), reflect.TypeFor[downstream.Spec]()},
 		{reflect.TypeFor[config.Lookup](), reflect.TypeFor[downstream.LookupSpec]()},
 	} {
-		for i := range pair.to.NumField() {
-			name := pair.to.Field(i).Name
+		for field := range pair.to.Fields() {
+			name := field.Name
 			if _, ok := pair.from.FieldByName(name); !ok && name != "Name" {
 				t.Errorf("%s has no field %s", pair.from, name)
 			}
@@ -155,12 +155,13 @@ func FuzzParse(f *testing.F) {
 
 func TestAliasesThatExplodeAreRefused(t *testing.T) {
 	t.Parallel()
-	text := minimal + "    input_schema:\n      a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n"
+	var text strings.Builder
+	text.WriteString(minimal + "    input_schema:\n      a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n")
 	for i := range 9 {
 		a, b := "a"+string(rune('0'+i)), "a"+string(rune('1'+i))
-		text += "      " + b + ": &" + b + " [" + strings.TrimSuffix(strings.Repeat("*"+a+",", 10), ",") + "]\n"
+		text.WriteString("      " + b + ": &" + b + " [" + strings.TrimSuffix(strings.Repeat("*"+a+",", 10), ",") + "]\n")
 	}
-	_, _, err := parse(text)
+	_, _, err := parse(text.String())
 	if err == nil || !strings.Contains(err.Error(), "too many values") {
 		t.Errorf("Parse: %v", err)
 	}
