@@ -12,18 +12,20 @@ import (
 // ErrClosed: the Locker was closed.
 var ErrClosed = errors.New("redislock: closed")
 
-// errStale: the op waited in the queue for longer than the timeout, and was not sent.
+// errQueued: the op waited in the queue for longer than the timeout, and was not sent.
 var errQueued = errors.New("redislock: not sent: Redis does not keep up")
 
 const (
-	maxBatch   = 256
-	queueDepth = 4096
+	maxBatch      = 256     // ops in one pipeline
+	maxBatchBytes = 1 << 20 // of arguments, when a batch has more than one op: the timeout is for the whole batch
+	queueDepth    = 4096
 )
 
 // op is what one verb sends: scripts and plain commands that go out in one pipeline.
 type op struct {
 	calls  []*call
 	plain  []redis.Cmder // after the calls; idempotent; nobody reads their replies
+	size   int // of the scripts' arguments in bytes, about
 	queued time.Time
 	err    error         // of the whole op: it was not sent
 	done   chan struct{} // nil when nobody waits
@@ -66,7 +68,7 @@ func (b *batcher) close() {
 // replies cannot be read: the op was not sent, or ctx ended before they came. What the
 // server said of each call is in the calls.
 func (b *batcher) do(ctx context.Context, plain []redis.Cmder, calls ...*call) error {
-	o := &op{calls: calls, plain: plain, queued: time.Now(), done: make(chan struct{})}
+	o := &op{calls: calls, plain: plain, size: size(calls), queued: time.Now(), done: make(chan struct{})}
 	select {
 	case <-b.quit:
 		return ErrClosed
@@ -108,24 +110,40 @@ func (b *batcher) tell(plain ...redis.Cmder) {
 func (b *batcher) send() {
 	batch := make([]*op, 0, maxBatch)
 	for {
-		batch = batch[:0]
 		select {
 		case o := <-b.queue:
-			batch = append(batch, o)
+			batch = b.gather(append(batch[:0], o))
+			b.exec(batch)
+			clear(batch) // let go of receipts while idle
 		case <-b.quit:
 			return
 		}
-	gather:
-		for len(batch) < maxBatch {
-			select {
-			case o := <-b.queue:
-				batch = append(batch, o)
-			default:
-				break gather
+	}
+}
+
+// gather adds what is there already, and waits for nothing.
+func (b *batcher) gather(batch []*op) []*op {
+	for bytes := batch[0].size; len(batch) < maxBatch && bytes < maxBatchBytes; {
+		select {
+		case o := <-b.queue:
+			batch = append(batch, o)
+			bytes += o.size
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func size(calls []*call) (n int) {
+	for _, c := range calls {
+		for _, arg := range c.args {
+			if b, ok := arg.([]byte); ok {
+				n += len(b)
 			}
 		}
-		b.exec(batch)
 	}
+	return n
 }
 
 // exec sends one batch and wakes its callers. It runs under its own timeout: a caller that

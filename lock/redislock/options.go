@@ -35,7 +35,8 @@ type Options struct {
 	// Timeout bounds each of: connecting, waiting to be sent, and the round trip. Default
 	// 500 ms. A verb is answered within three of them at the worst.
 	Timeout time.Duration
-	// Senders is how many pipelines may be in flight at once; default 3.
+	// Senders is how many pipelines may be in flight at once; default 2. One is the
+	// cheapest, by a little, and lets a slow node of a cluster hold up all others.
 	Senders int
 }
 
@@ -50,7 +51,7 @@ func (o Options) withDefaults() Options {
 		o.Timeout = 500 * time.Millisecond
 	}
 	if o.Senders <= 0 {
-		o.Senders = 3
+		o.Senders = 2
 	}
 	return o
 }

@@ -56,6 +56,18 @@ func appendHead(b []byte, r *lock.Record) ([]byte, error) {
 	return append(b, r.ClaimID[:]...), nil
 }
 
+// appendState writes a whole record, the deadline of a started one as zeros.
+func appendState(r *lock.Record) ([]byte, error) {
+	b, err := appendHead(make([]byte, 0, headLen+deadlineLen+1+len(r.Traceparent)+len(r.Receipt)), r)
+	if err != nil {
+		return nil, err
+	}
+	if r.Status == intent.Started {
+		b = appendDecimal(b, 0, deadlineLen)
+	}
+	return appendTail(b, r.Traceparent, r.Receipt), nil
+}
+
 // appendTail writes the tail. A label that is no traceparent is dropped: a label may be
 // lost, a record may not.
 func appendTail(b []byte, traceparent string, receipt []byte) []byte {

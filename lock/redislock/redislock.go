@@ -122,11 +122,10 @@ func (l *Locker) Renew(ctx context.Context, leases []lock.Lease) (lost []intent.
 
 // Settle implements lock.Store.
 func (l *Locker) Settle(ctx context.Context, r lock.Record, ttl time.Duration) (lock.Record, bool, error) {
-	head, err := appendHead(make([]byte, 0, headLen), &r)
+	state, err := appendState(&r)
 	if err != nil {
 		return lock.Record{}, false, err
 	}
-	tail := appendTail(make([]byte, 0, 1+len(r.Traceparent)+len(r.Receipt)), r.Traceparent, r.Receipt)
 	life := int64(0)
 	if !r.Open() {
 		life = millis(ttl)
@@ -135,7 +134,7 @@ func (l *Locker) Settle(ctx context.Context, r lock.Record, ttl time.Duration) (
 	if !r.Open() {
 		unlist = append(unlist, l.unlisting(ctx, r.Guard))
 	}
-	c := settleScript.on(l.keys.record(r.Guard), head, tail, r.Lease.Milliseconds(), life)
+	c := settleScript.on(l.keys.record(r.Guard), state, r.Lease.Milliseconds(), life)
 	code, now, record, err := l.run(ctx, unlist, c)
 	if err != nil {
 		return lock.Record{}, false, fmt.Errorf("redislock: settle: %w", err)

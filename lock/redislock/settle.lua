@@ -2,13 +2,12 @@
 -- It says what lock.Supersedes says.
 --
 -- KEYS[1]  the guard's record (record.go has its layout)
--- ARGV[1]  the first 99 bytes of the state
--- ARGV[2]  its tail
--- ARGV[3]  what is left of the lease in ms, while started
--- ARGV[4]  how long the record lives in ms; 0: until another settle
+-- ARGV[1]  the state as a record; the deadline of a started one is put in here
+-- ARGV[2]  what is left of the lease in ms, while started
+-- ARGV[3]  how long the record lives in ms; 0: until another settle
 -- Touches  KEYS[1]: reads; writes, with an expiry if one is given; publishes to the channel
 --          of the same name
--- Returns  {code, now in ms, record that stands; '' when it is the one given}
+-- Returns  {code, now in ms or 0, record that stands; '' when it is the one given}
 local KEPT, WROTE, REFILLED = 0, 1, 2
 local AWAITING_APPROVAL, STARTED, LOST, REJECTED = '1', '2', '3', '5'
 
@@ -39,30 +38,32 @@ local function supersedes(cur, rec)
   return rank(cur) < rank(rec)
 end
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local cur = redis.call('GET', KEYS[1])
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
 
+local cur = redis.call('GET', KEYS[1])
 if cur then
   if string.sub(cur, 1, 1) ~= '1' then
     return redis.error_reply('VERSION the record was written by another version')
   end
   if not supersedes(cur, ARGV[1]) then
-    return {KEPT, now, cur}
+    return {KEPT, clock(), cur}
   end
 end
 
-local rec = ARGV[1] .. ARGV[2]
+local rec = ARGV[1]
 if string.sub(rec, 2, 2) == STARTED then
-  rec = ARGV[1] .. string.format('%013d', now + ARGV[3]) .. ARGV[2]
+  rec = string.sub(rec, 1, 99) .. string.format('%013d', clock() + ARGV[2]) .. string.sub(rec, 113)
 end
-if ARGV[4] == '0' then
+if ARGV[3] == '0' then
   redis.call('SET', KEYS[1], rec)
 else
-  redis.call('SET', KEYS[1], rec, 'PX', ARGV[4])
+  redis.call('SET', KEYS[1], rec, 'PX', ARGV[3])
 end
 redis.call('PUBLISH', KEYS[1], '')
 if cur then
-  return {WROTE, now, ''}
+  return {WROTE, 0, ''}
 end
-return {REFILLED, now, ''}
+return {REFILLED, clock(), ''}
