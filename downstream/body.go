@@ -27,9 +27,12 @@ func (o *Observed) readBody(answer *http.Response, limit int64) error {
 		body, size = unpacked, -1
 	}
 	if size >= 0 && size <= limit {
-		o.Body = make([]byte, size)
-		_, err := io.ReadFull(body, o.Body)
-		return o.whole(err)
+		kept := make([]byte, size)
+		if _, err := io.ReadFull(body, kept); err != nil {
+			return cut(err)
+		}
+		o.Body = kept
+		return nil
 	}
 	kept := make([]byte, 0, min(limit+1, 4<<10))
 	for {
@@ -59,15 +62,6 @@ func (o *Observed) readBody(answer *http.Response, limit int64) error {
 	}
 	o.Truncated, o.Length = true, int64(len(kept))+more
 	o.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	return nil
-}
-
-// whole drops a body that did not come whole.
-func (o *Observed) whole(err error) error {
-	if err != nil {
-		o.Body = nil
-		return cut(err)
-	}
 	return nil
 }
 

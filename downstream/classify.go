@@ -35,17 +35,16 @@ func Classify(t *Tool, o Observed) Verdict {
 		return Verdict{Status: intent.Unknown, Retry: intent.RetryNever, Reason: whyUnknown(o)}
 	}
 	v := Verdict{Outcome: t.outcome(o)}
-	answered := "answered " + strconv.Itoa(o.HTTPStatus)
 	switch meaning(t.Statuses[o.HTTPStatus], o.HTTPStatus) {
 	case statusAccepted:
 		v.Status, v.Retry = intent.Completed, intent.RetryNever
 	case statusNotAccepted:
-		v.Status, v.Retry, v.Reason = intent.Rejected, intent.RetryCorrected, answered
+		v.Status, v.Retry, v.Reason = intent.Rejected, intent.RetryCorrected, "answered "+strconv.Itoa(o.HTTPStatus)
 	case statusNotAcceptedForNow:
-		v.Status, v.Retry, v.Reason = intent.Rejected, intent.RetrySameKey, answered
+		v.Status, v.Retry, v.Reason = intent.Rejected, intent.RetrySameKey, "answered "+strconv.Itoa(o.HTTPStatus)
 		v.RetryAfter = retryAfter(o.Header)
 	default:
-		v.Status, v.Retry, v.Reason = intent.Unknown, intent.RetryNever, answered+", which does not tell whether it happened"
+		v.Status, v.Retry, v.Reason = intent.Unknown, intent.RetryNever, "answered "+strconv.Itoa(o.HTTPStatus)+", which does not tell whether it happened"
 	}
 	return v
 }

@@ -188,7 +188,11 @@ func unspoken(err error) error {
 // heed follows the server's "Keep-Alive: timeout=N": the connection is dropped a second
 // before the server would.
 func (c *conn) heed(h http.Header) {
-	for directive := range strings.SplitSeq(h.Get("Keep-Alive"), ",") {
+	hint := h.Get("Keep-Alive")
+	if hint == "" {
+		return
+	}
+	for directive := range strings.SplitSeq(hint, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
 		if seconds, err := strconv.Atoi(value); err == nil && strings.EqualFold(name, "timeout") {
 			c.idleFor = min(max(time.Duration(seconds)*time.Second-time.Second, 0), idleMax)

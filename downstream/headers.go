@@ -14,11 +14,19 @@ const (
 	maxHeaders     = 32 // kept ones
 )
 
+// keptHeader is a header that a receipt keeps, in both spellings.
+type keptHeader struct{ lower, canonical string }
+
+func keep(name string) keptHeader {
+	return keptHeader{strings.ToLower(name), http.CanonicalHeaderKey(name)}
+}
+
 // usual are the response headers that every receipt keeps: they describe the body or name
 // the thing that was made. Besides these, only those that the tool declares.
-var usual = []string{"content-type", "content-language", "content-disposition", "location", "etag", "last-modified", "link"}
+var usual = []keptHeader{keep("Content-Type"), keep("Content-Language"), keep("Content-Disposition"), keep("Location"),
+	keep("ETag"), keep("Last-Modified"), keep("Link")}
 
-// neverKept lists what a replay must not carry, also where a tool declares it: secrets, what
+// neverKept lists what a replay must not carry, so no tool can declare it: secrets, and what
 // belonged to one connection, one moment or one encoding of the body.
 func neverKept(lower string) bool {
 	switch lower {
@@ -34,25 +42,21 @@ func neverKept(lower string) bool {
 func (t *Tool) outcome(o Observed) *intent.Outcome {
 	out := &intent.Outcome{HTTPStatus: o.HTTPStatus, Body: o.Body, Truncated: o.Truncated, Length: o.Length, SHA256: o.SHA256}
 	hop := connectionOptions(o.Header)
-	keep := func(lower string) {
-		values := o.Header[http.CanonicalHeaderKey(lower)]
-		if len(values) == 0 || neverKept(lower) || slices.Contains(hop, lower) || len(out.Headers) >= maxHeaders {
-			return
+	for _, list := range [2][]keptHeader{usual, t.kept} {
+		for _, name := range list {
+			values := o.Header[name.canonical]
+			if len(values) == 0 || slices.Contains(hop, name.lower) || len(out.Headers) >= maxHeaders {
+				continue
+			}
+			value := strings.Join(values, ", ")
+			if len(value) > maxHeaderValue {
+				continue // half a value is worse than none
+			}
+			if out.Headers == nil {
+				out.Headers = make(map[string]string, 4)
+			}
+			out.Headers[name.lower] = value
 		}
-		value := strings.Join(values, ", ")
-		if len(value) > maxHeaderValue {
-			return // half a value is worse than none
-		}
-		if out.Headers == nil {
-			out.Headers = make(map[string]string, 4)
-		}
-		out.Headers[lower] = value
-	}
-	for _, name := range usual {
-		keep(name)
-	}
-	for _, name := range t.kept {
-		keep(name)
 	}
 	return out
 }

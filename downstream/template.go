@@ -112,7 +112,10 @@ func (r *request) parsePath(path string, at scope) {
 	}
 	pieces := strings.Split(path[1:], "/")
 	for i, piece := range pieces {
-		t := parseText(piece, false, at, "path")
+		t, ok := parseText(piece, false, at, "path")
+		if !ok {
+			continue
+		}
 		if piece == "" && i < len(pieces)-1 {
 			at.add("path", "must not hold an empty segment (//)")
 		}
@@ -132,7 +135,10 @@ func (r *request) parsePath(path string, at scope) {
 			at.add("path", "a placeholder cannot be the name of a query parameter")
 			continue
 		}
-		t := parseText(value, false, at, "path")
+		t, ok := parseText(value, false, at, "path")
+		if !ok {
+			continue
+		}
 		_, good := decodeLiterals(t, "/?")
 		if _, ok := decodeLiterals(text{{literal: name}}, "/?"); !ok || !good || name == "" {
 			at.add("path", "has a query that is not name=value&name=value with percent-encoded text")
@@ -178,7 +184,7 @@ func parseNode(v intent.Value, at scope) node {
 	n := node{}
 	switch v.Kind() {
 	case intent.String:
-		t := parseText(v.Text(), true, at, "body")
+		t, _ := parseText(v.Text(), true, at, "body")
 		if !t.fixed() {
 			return node{kind: nodeText, text: t}
 		}
@@ -210,8 +216,8 @@ func parseNode(v intent.Value, at scope) node {
 }
 
 // parseText splits "a{args.b}c". In a body, "{{" stands for "{"; in a path a brace must be
-// percent-encoded.
-func parseText(s string, body bool, at scope, field string) text {
+// percent-encoded. What it cannot split it reports, and returns false.
+func parseText(s string, body bool, at scope, field string) (text, bool) {
 	var t text
 	var literal strings.Builder
 	flush := func() {
@@ -235,14 +241,14 @@ func parseText(s string, body bool, at scope, field string) text {
 		p, ok := parsePlace(name)
 		if !closed || !ok {
 			at.add(field, "has a placeholder that is not {args.NAME}, {key}, {run_id} or {step_id}")
-			return nil
+			return nil, false
 		}
 		flush()
 		t = append(t, p)
 		s = after
 	}
 	flush()
-	return t
+	return t, true
 }
 
 func parsePlace(name string) (part, bool) {

@@ -55,6 +55,7 @@ type Tool struct {
 
 	schema   *jsonschema.Schema // nil: any object
 	request  *request
+	asks     *request // the lookup's; nil without one
 	target   *target
 	kept     []string      // response headers kept besides the usual, lower case
 	answerTo *http.Request // what http.ReadResponse must know of the request: its method
@@ -84,8 +85,8 @@ func newTool(spec ToolSpec, targets map[string]*target, at scope) *Tool {
 	} else if t.Timeout == 0 {
 		t.Timeout = t.target.spec.Timeout
 	}
-	if t.Timeout != 0 || t.target != nil {
-		at.duration("timeout", t.Timeout, time.Millisecond, maxTimeout)
+	if spec.Timeout != 0 {
+		at.duration("timeout", spec.Timeout, time.Millisecond, maxTimeout)
 	}
 
 	t.setRules(at)
@@ -114,10 +115,10 @@ func newTool(spec ToolSpec, targets map[string]*target, at scope) *Tool {
 	for _, name := range spec.ResponseHeaders {
 		if !httpguts.ValidHeaderFieldName(name) {
 			at.add("response_headers", "%q is not a header name", name)
-		} else if lower := strings.ToLower(name); neverKept(lower) {
+		} else if neverKept(strings.ToLower(name)) {
 			at.add("response_headers", "%s is never kept in a receipt", name)
 		} else {
-			t.kept = append(t.kept, lower)
+			t.kept = append(t.kept, keep(name))
 		}
 	}
 	t.setUnknown(at)
@@ -200,8 +201,8 @@ func (t *Tool) setUnknown(at scope) {
 		if l.AbsenceIsProof && l.AbsentWhen == "" {
 			in.add("absence_is_proof", "needs absent_when")
 		}
-		request := parseRequest(l.Request, in.in("request"))
-		if request.method != http.MethodGet && request.method != http.MethodHead && request.method != http.MethodPost {
+		t.asks = parseRequest(l.Request, in.in("request"))
+		if m := t.asks.method; m != "" && m != http.MethodGet && m != http.MethodHead && m != http.MethodPost {
 			in.add("request.method", "a lookup only asks: GET, HEAD or POST")
 		}
 		t.Lookup = &filled
