@@ -1,0 +1,2 @@
+-- forget: deletes one tombstone.
+DELETE FROM intents WHERE key = ?1 AND expired = 1
