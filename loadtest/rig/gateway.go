@@ -1,0 +1,83 @@
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// Gateway is a running `latchkey serve`.
+type Gateway struct {
+	*Process
+	Addr     string // the agents' API
+	Operator string
+}
+
+// Build compiles the gateway of this module into the rig's directory and returns its path.
+func (r *Rig) Build(ctx context.Context) (string, error) {
+	path := r.path("latchkey")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/latchkey-gateway/latchkey/cmd/latchkey")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("rig: go build ./cmd/latchkey: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// StartGateway starts a replica from the program at path. config becomes its config file,
+// with the two listening addresses filled in; it is not changed.
+func (r *Rig) StartGateway(ctx context.Context, name, path string, config map[string]any) (*Gateway, error) {
+	addr, err := FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	operator, err := FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	full := map[string]any{"listen": addr, "operator_listen": operator}
+	for field, value := range config {
+		full[field] = value
+	}
+	text, err := json.MarshalIndent(full, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("rig: config: %w", err)
+	}
+	file := r.path(name + ".json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, fmt.Errorf("rig: %w", err)
+	}
+	p, err := r.Start(Spec{Name: name, Path: path, Args: []string{"serve", "--config", file}})
+	if err != nil {
+		return nil, err
+	}
+	return &Gateway{Process: p, Addr: addr, Operator: operator}, await(ctx, p, 30*time.Second, func(ctx context.Context) error {
+		_, err := Get(ctx, "http://"+addr+"/readyz", "")
+		return err
+	})
+}
+
+// Get fetches url with an optional bearer key; an answer other than 200 is an error.
+func Get(ctx context.Context, url, bearer string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	if bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %.300s", url, resp.Status, body)
+	}
+	return body, err
+}

@@ -1,0 +1,121 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrMissing: a program that a rig needs is not installed.
+var ErrMissing = errors.New("not installed")
+
+// Postgres is a running PostgreSQL with an empty database.
+type Postgres struct {
+	*Process
+	DSN     string
+	Version string
+}
+
+// StartPostgres makes a new cluster and starts it with PostgreSQL's own defaults: what is
+// committed is on disk (fsync, synchronous_commit and full_page_writes are on). As root it
+// runs as user postgres, because the server refuses root.
+func (r *Rig) StartPostgres(ctx context.Context) (*Postgres, error) {
+	bin, err := PostgresBin()
+	if err != nil {
+		return nil, err
+	}
+	as, err := unprivileged()
+	if err != nil {
+		return nil, err
+	}
+	data := r.path("postgres")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return nil, fmt.Errorf("rig: %w", err)
+	}
+	if as != nil {
+		if err := os.Chown(data, int(as.UID), int(as.GID)); err != nil {
+			return nil, fmt.Errorf("rig: %w", err)
+		}
+	}
+	// --no-sync: only the making of the cluster skips fsync, not its running.
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", "latchkey",
+		"-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	initdb.Dir = r.Dir
+	initdb.SysProcAttr = attributes(Spec{As: as, Die: syscall.SIGKILL})
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("rig: initdb: %w\n%s", err, out)
+	}
+	addr, err := FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	host, port, _ := net.SplitHostPort(addr)
+	p, err := r.Start(Spec{
+		Name: "postgres", Path: filepath.Join(bin, "postgres"), As: as,
+		Args: []string{"-D", data, "-c", "listen_addresses=" + host, "-p", port, "-c", "unix_socket_directories="},
+		Stop: syscall.SIGINT,  // fast shutdown: does not wait for clients
+		Die:  syscall.SIGQUIT, // immediate: its backends end too
+	})
+	if err != nil {
+		return nil, err
+	}
+	pg := &Postgres{Process: p, DSN: fmt.Sprintf("postgres://latchkey@%s/postgres?sslmode=disable", addr)}
+	return pg, await(ctx, p, 30*time.Second, func(ctx context.Context) error {
+		c, err := pgx.Connect(ctx, pg.DSN)
+		if err != nil {
+			return err
+		}
+		defer c.Close(ctx)
+		return c.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&pg.Version)
+	})
+}
+
+// PostgresBin finds the folder with initdb and postgres: on the PATH, or where Debian and
+// Ubuntu keep them, the newest version first. Without one the error is ErrMissing.
+func PostgresBin() (string, error) {
+	if p, err := exec.LookPath("initdb"); err == nil {
+		return filepath.Dir(p), nil
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is well formed
+	if len(found) == 0 {
+		return "", fmt.Errorf("rig: PostgreSQL's server (initdb) is %w", ErrMissing)
+	}
+	version := func(path string) int {
+		n, _ := strconv.Atoi(strings.Split(path, "/")[4])
+		return n
+	}
+	newest := slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })
+	return filepath.Dir(newest), nil
+}
+
+// unprivileged is whom a server that refuses root shall run as; nil where this is not root.
+func unprivileged() (*User, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, fmt.Errorf("rig: PostgreSQL refuses to run as root, and user postgres is %w: %w", ErrMissing, err)
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("rig: user postgres: %w", err)
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("rig: user postgres: %w", err)
+	}
+	return &User{uint32(uid), uint32(gid)}, nil
+}
