@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -58,9 +59,7 @@ func execute(t testing.TB, c *Client, tool *Tool, args string) (Observed, Verdic
 
 func answer(status int, header http.Header, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		for name, values := range header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), header)
 		w.WriteHeader(status)
 		w.Write([]byte(body))
 	}

@@ -57,7 +57,7 @@ type Tool struct {
 	request  *request
 	asks     *request // the lookup's; nil without one
 	target   *target
-	kept     []string      // response headers kept besides the usual, lower case
+	kept     []keptHeader  // response headers kept besides the usual
 	answerTo *http.Request // what http.ReadResponse must know of the request: its method
 	spec     ToolSpec
 }
