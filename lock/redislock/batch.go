@@ -25,7 +25,7 @@ const (
 type op struct {
 	calls  []*call
 	plain  []redis.Cmder // after the calls; idempotent; nobody reads their replies
-	size   int // of the scripts' arguments in bytes, about
+	size   int           // of the scripts' arguments in bytes, about
 	queued time.Time
 	err    error         // of the whole op: it was not sent
 	done   chan struct{} // nil when nobody waits
