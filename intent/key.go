@@ -3,7 +3,6 @@ package intent
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"hash"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -58,9 +57,10 @@ func (r *Rules) Derive(c Call) Identity {
 		stable = stable.Edit(p, func(Value) Value { return Value{} })
 	}
 	id := Identity{Args: args}
-	buf := make([]byte, 0, 512)
-	buf = stable.AppendCanonical(buf)
-	id.Fingerprint = Fingerprint(digest("latchkey/v1/fingerprint", string(buf)))
+	canonical := stable.AppendCanonical(make([]byte, 0, 512))
+	buf := appendFields(make([]byte, 0, 1024), "latchkey/v1/fingerprint")
+	buf = appendField(buf, canonical)
+	id.Fingerprint = sha256.Sum256(buf)
 
 	if c.Explicit != "" {
 		id.Key = Key(digest("latchkey/v1/explicit", c.Tenant, r.Tool, c.Explicit))
@@ -68,10 +68,10 @@ func (r *Rules) Derive(c Call) Identity {
 		return id
 	}
 	slot := digest("latchkey/v1/slot", c.Tenant, c.RunID, c.StepID, strconv.Itoa(c.Occurrence), r.Tool)
-	h := sha256.New()
-	writeFields(h, "latchkey/v1/key", string(slot[:]))
+	buf = appendFields(buf[:0], "latchkey/v1/key")
+	buf = appendField(buf, slot[:])
 	if len(r.Identity) == 0 {
-		writeFields(h, string(buf))
+		buf = appendField(buf, canonical)
 	} else {
 		// Sorted by pointer, so that reordering the list in the config renames nothing.
 		// An absent argument is not the same as null: it adds no value field.
@@ -83,14 +83,14 @@ func (r *Rules) Derive(c Call) Identity {
 		for _, s := range pointers {
 			p, _ := ParsePointer(s)
 			if v := args.At(p); v.Exists() {
-				buf = v.AppendCanonical(buf[:0])
-				writeFields(h, "present", s, string(buf))
+				canonical = v.AppendCanonical(canonical[:0])
+				buf = appendField(appendFields(buf, "present", s), canonical)
 			} else {
-				writeFields(h, "absent", s)
+				buf = appendFields(buf, "absent", s)
 			}
 		}
 	}
-	h.Sum(id.Key[:0])
+	id.Key = sha256.Sum256(buf)
 	id.Guard = Guard(id.Key)
 	if r.StepGuard {
 		id.Guard = Guard(slot)
@@ -147,22 +147,20 @@ func CheckExplicit(key string) string {
 }
 
 func digest(fields ...string) Digest {
-	h := sha256.New()
-	writeFields(h, fields...)
-	var d Digest
-	h.Sum(d[:0])
-	return d
+	return sha256.Sum256(appendFields(make([]byte, 0, 512), fields...))
 }
 
-// writeFields length-prefixes each field: joining with a separator would make run "a:b"
-// step "c" equal run "a" step "b:c".
-func writeFields(h hash.Hash, fields ...string) {
-	var n [8]byte
+func appendFields(b []byte, fields ...string) []byte {
 	for _, f := range fields {
-		binary.BigEndian.PutUint64(n[:], uint64(len(f)))
-		h.Write(n[:])
-		h.Write([]byte(f))
+		b = appendField(b, f)
 	}
+	return b
+}
+
+// appendField puts a field's length before it: joining with a separator would make run
+// "a:b" step "c" equal run "a" step "b:c".
+func appendField[T string | []byte](b []byte, f T) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(len(f))), f...)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

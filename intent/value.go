@@ -106,8 +106,10 @@ func ParsePointer(s string) (Pointer, error) {
 	}
 	parts := strings.Split(s[1:], "/")
 	for i, part := range parts {
-		if strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(part), "~") {
-			return nil, fmt.Errorf("JSON pointer %q: ~ must be written ~0 and / ~1", s)
+		for tilde := range len(part) {
+			if part[tilde] == '~' && !strings.HasPrefix(part[tilde+1:], "0") && !strings.HasPrefix(part[tilde+1:], "1") {
+				return nil, fmt.Errorf("JSON pointer %q: ~ must be written ~0 and / ~1", s)
+			}
 		}
 		parts[i] = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
 	}
