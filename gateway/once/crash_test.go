@@ -77,6 +77,7 @@ func (p *plan) step(name string, do func() error) error {
 	case killed:
 		err := do()
 		syscall.Kill(os.Getpid(), p.signal)
+		time.Sleep(200 * time.Millisecond) // the signal may reach another thread first
 		return err
 	case paused:
 		err := do()
