@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -89,12 +90,12 @@ func newCheckCmd() *cobra.Command {
 func check(path string, opts config.Options) (report, error) {
 	r := report{Tools: []downstream.AuditRow{}, Findings: []finding{}, Problems: config.Problems{}}
 	cfg, warnings, err := config.Load(path, opts)
-	if err != nil {
-		r.Problems, _ = err.(config.Problems)
-		return r, err
+	var catalogue *downstream.Catalogue
+	if err == nil {
+		catalogue, err = cfg.Catalogue()
 	}
-	catalogue, err := cfg.Catalogue()
 	if err != nil {
+		r.Problems, _ = errors.AsType[config.Problems](err)
 		return r, err
 	}
 	for _, w := range warnings {

@@ -104,7 +104,6 @@ func hideAll(problems []Problem, secrets []secret) []Problem {
 	slices.SortFunc(secrets, func(a, b secret) int { return len(b.value) - len(a.value) }) // the longer one may hold the shorter
 	for i := range problems {
 		problems[i].Message = hide(problems[i].Message, secrets)
-		problems[i].Field = hide(problems[i].Field, secrets)
 	}
 	return problems
 }
