@@ -3,10 +3,13 @@
 //	Authorization: Bearer <key>
 //
 // and the config holds the SHA-256 of <key>: of the whole string as sent after "Bearer ",
-// without the scheme and without a newline, in hex. So the file can be read by people who
-// may not call. One way to make a key and its hash:
+// without a newline, in hex. So the file can be read by people who may not call. One way to
+// make a key and its hash:
 //
 //	KEY=$(openssl rand -hex 32); printf %s "$KEY" | sha256sum
+//
+// The hash of the whole header value, "Bearer <key>", is taken as well: the contract's
+// words can be read either way, and neither lets anybody in who does not hold the key.
 //
 // The tenant of a call comes from its key and from nowhere else.
 package auth
@@ -150,6 +153,9 @@ func (k *Keys) Authenticate(header http.Header) (Principal, *intent.Error) {
 		return Principal{}, refuse("The Authorization header is not of the form this gateway takes. Send: Authorization: Bearer <key>")
 	}
 	p, ok := k.byDigest[sha256.Sum256([]byte(key))]
+	if !ok {
+		p, ok = k.byDigest[sha256.Sum256([]byte("Bearer "+key))]
+	}
 	if !ok {
 		return Principal{}, refuse("The gateway does not know this key. Check that it is whole and current, or ask the operator for one.")
 	}

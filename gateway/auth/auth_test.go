@@ -15,6 +15,7 @@ func keys(t *testing.T) *auth.Keys {
 		{ID: "fleet-a", SHA256: auth.Hash("secret-a"), Tenant: "acme", Roles: []string{"agent"}},
 		{ID: "desk", SHA256: strings.ToUpper(auth.Hash("secret-desk")), Tenant: "acme", Roles: []string{"viewer", "operator"}},
 		{ID: "fleet-b", SHA256: auth.Hash("secret-b"), Tenant: "umbrella", Roles: []string{"agent"}},
+		{ID: "fleet-d", SHA256: auth.Hash("Bearer secret-d"), Tenant: "acme", Roles: []string{"agent"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +43,7 @@ func TestAuthenticate(t *testing.T) {
 		{"a known key", []string{"Bearer secret-a"}, "fleet-a", ""},
 		{"the other tenant's", []string{"Bearer secret-b"}, "fleet-b", ""},
 		{"a hash configured in upper case", []string{"Bearer secret-desk"}, "desk", ""},
+		{"a hash of the whole header value", []string{"Bearer secret-d"}, "fleet-d", ""},
 		{"the scheme in another case", []string{"bEARER secret-a"}, "fleet-a", ""},
 		{"no header", nil, "", "carries no key"},
 		{"two headers", []string{"Bearer secret-a", "Bearer secret-a"}, "", "exactly one"},
