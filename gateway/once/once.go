@@ -164,7 +164,10 @@ func (e *Engine) Do(ctx context.Context, r Request) Answer {
 // lead takes one key from the claim to an answer, on behalf of everyone who waits for it.
 func (e *Engine) lead(ctx context.Context, f *flight) Answer {
 	joined := false // whether we waited for somebody else's execution
-	for {
+	for turn := 0; ; turn++ {
+		if turn > 1 { // the key is fought over: leave it to the others for a moment
+			sleep(pollFirst*time.Duration(min(turn, 20)), e.draining)
+		}
 		// 4. Claim. One Redis round trip; without Redis, a read of the row.
 		// Dies here: a claim without a row. Nothing was sent; its lease runs out and the
 		// next caller or the sweeper releases it (Repair). A hot claim becomes unknown.
