@@ -237,6 +237,10 @@ func TestNormalisers(t *testing.T) {
 			t.Errorf("%v changed the caller's value", test.steps)
 		}
 	}
+	rules := &Rules{Normalise: map[string]Normaliser{"/n": {"lowercase"}, "": {"trim"}}}
+	if got := rules.Derive(Call{Args: parse(t, `{"n":1E2}`)}).Args.AppendJSON(nil); string(got) != `{"n":1E2}` {
+		t.Errorf("a number was normalised: %s", got)
+	}
 	if _, err := ParseNormaliser([]string{"trim", "uppercase"}); err == nil {
 		t.Error("an unknown normaliser was taken")
 	}
@@ -382,6 +386,9 @@ func TestParseKey(t *testing.T) {
 	k := Key{0xab, 31: 0x0f}
 	if got, err := ParseKey(k.String()); err != nil || got != k || k.Short() != "ab000000" {
 		t.Errorf("%s: %v %v", k, got, err)
+	}
+	if got, err := ParseKey(strings.ToUpper(k.String())); err != nil || got != k {
+		t.Errorf("in capitals: %v %v", got, err)
 	}
 	for _, s := range []string{"", "ab", k.String()[1:], k.String() + "0", strings.Repeat("g", 64), " " + k.String()[1:], strings.Repeat("é", 32)} {
 		if got, err := ParseKey(s); err != ErrBadKey || got != (Key{}) {

@@ -33,7 +33,7 @@ func (g Guard) String() string { return hex.EncodeToString(g[:]) }
 // String returns "sha256:" and 64 hex digits, the form a receipt shows.
 func (f Fingerprint) String() string { return "sha256:" + hex.EncodeToString(f[:]) }
 
-// ParseKey reads the 64 hex digits of Key.String; anything else is ErrBadKey.
+// ParseKey reads 64 hex digits, in either case; anything else is ErrBadKey.
 func ParseKey(s string) (Key, error) {
 	var k Key
 	if len(s) != 64 {
@@ -78,7 +78,7 @@ const (
 	_ Status = iota
 
 	// AwaitingApproval: a person must approve these exact arguments. Entered by Hold, left
-	// by Approve, Decline or Expire. Nothing has been sent; a crash leaves it as it is.
+	// by Approve or Decline. Nothing has been sent; a crash leaves it as it is.
 	AwaitingApproval
 
 	// Started: one claimant may be acting. Entered by Begin, Approve, Again or Reexecute,

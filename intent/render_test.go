@@ -141,7 +141,7 @@ func TestOutcomeBodies(t *testing.T) {
 		{"PNG", "image/png", string(png), `,"body_base64":"` + base64.StdEncoding.EncodeToString(png) + `"`},
 		{"JSON of bad UTF-8", "application/json", "{\"a\":\"\xff\"}", `,"body_base64":"` + base64.StdEncoding.EncodeToString([]byte("{\"a\":\"\xff\"}")) + `"`},
 		{"nested as deep as we read", "", nested(MaxDepth), `,"body":` + nested(MaxDepth)},
-		{"brackets in strings", "", `["` + strings.Repeat("[{", 200) + `\"[\\"]`, `,"body":["` + strings.Repeat("[{", 200) + `\"[\\"]`},
+		{"brackets in strings", "", `["\"` + strings.Repeat("[{", 200) + `\\"]`, `,"body":["\"` + strings.Repeat("[{", 200) + `\\"]`},
 		{"nested deeper than readers like", "application/json", deep, `,"body_text":"` + deep + `"`},
 	}
 	for _, test := range tests {
