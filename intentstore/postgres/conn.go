@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,6 +29,11 @@ func poolConfig(o Options) (*pgxpool.Config, error) {
 	if _, ok := c.RuntimeParams["application_name"]; !ok {
 		c.RuntimeParams["application_name"] = "latchkey"
 	}
+	// Statements find their rows by key or index. A plan made while the table was small
+	// would scan all of it, and would stay after it has grown.
+	for _, p := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
+		c.RuntimeParams[p] = "off"
+	}
 	neverCancel(&c.Config)
 	c.OnNotice = onNotice
 	c.OnPgError = func(_ *pgconn.PgConn, e *pgconn.PgError) bool {
@@ -38,18 +46,26 @@ func poolConfig(o Options) (*pgxpool.Config, error) {
 // neverCancel keeps pgx from sending a CancelRequest, which it does whenever it gives up a
 // connection, after a time-out above all. PostgreSQL would then stop waiting for its
 // synchronous standby and keep a row that the standby does not have. pgx dials the address
-// that the connection says it has, so the connections say that they have none.
+// that the connection says it has; these say one of our own, and dialling it closes the
+// connection instead. The statement goes on at the server, to its end.
 func neverCancel(c *pgconn.Config) {
+	var open sync.Map // address -> net.Conn
+	var count atomic.Int64
 	dial := c.DialFunc
 	c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if network == uncancellable {
+			if conn, ok := open.Load(addr); ok {
+				conn.(net.Conn).Close()
+			}
 			return nil, errNoCancel
 		}
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
-		return hidden{conn}, nil
+		at := address(strconv.FormatInt(count.Add(1), 10))
+		open.Store(string(at), conn)
+		return &addressed{Conn: conn, at: at, closed: func() { open.Delete(string(at)) }}, nil
 	}
 }
 
@@ -57,14 +73,24 @@ const uncancellable = "uncancellable"
 
 var errNoCancel = errors.New("statements are never cancelled")
 
-type hidden struct{ net.Conn }
+// addressed is a connection under an address of our own.
+type addressed struct {
+	net.Conn
+	at     address
+	closed func()
+}
 
-func (hidden) RemoteAddr() net.Addr { return nowhere{} }
+func (c *addressed) RemoteAddr() net.Addr { return c.at }
 
-type nowhere struct{}
+func (c *addressed) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
 
-func (nowhere) Network() string { return uncancellable }
-func (nowhere) String() string  { return "" }
+type address string
+
+func (address) Network() string  { return uncancellable }
+func (a address) String() string { return string(a) }
 
 // doubtKey marks a connection whose last commit may be missing on the standby.
 const doubtKey = "latchkey.doubt"
