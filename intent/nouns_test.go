@@ -1,7 +1,10 @@
 package intent_test
 
 import (
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,5 +145,24 @@ func TestMicros(t *testing.T) {
 	}
 	if !Micros(time.Time{}).IsZero() {
 		t.Error("the zero time did not stay zero")
+	}
+}
+
+func TestParseKey(t *testing.T) {
+	t.Parallel()
+	k := Key{0xab, 31: 0x0f}
+	if got, err := ParseKey(k.String()); err != nil || got != k || k.Short() != "ab000000" {
+		t.Errorf("%s: %v %v", k, got, err)
+	}
+	if got, err := ParseKey(strings.ToUpper(k.String())); err != nil || got != k {
+		t.Errorf("in capitals: %v %v", got, err)
+	}
+	for _, s := range []string{"", "ab", k.String()[1:], k.String() + "0", strings.Repeat("g", 64), " " + k.String()[1:], strings.Repeat("é", 32)} {
+		if got, err := ParseKey(s); err != ErrBadKey || got != (Key{}) {
+			t.Errorf("%q: %v %v", s, got, err)
+		}
+	}
+	if fmt.Sprint(ClaimID{1}) != hex.EncodeToString(append([]byte{1}, make([]byte, 15)...)) {
+		t.Error("a claim id is not 32 hex digits")
 	}
 }
