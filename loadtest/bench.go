@@ -108,7 +108,7 @@ func runBench(ctx context.Context, f benchFlags, out, notes io.Writer) (err erro
 		return err
 	}
 	if f.profile != "" {
-		return profile(ctx, b, s, scenarios, f, notes)
+		return profile(ctx, b, s, report, f.profile, notes)
 	}
 	return nil
 }

@@ -81,7 +81,8 @@ func startStack(ctx context.Context, r *rig.Rig, o stackOptions) (*stack, error)
 		operator: first.Operator,
 		machine: map[string]string{
 			"go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-			"cpus": strconv.Itoa(runtime.NumCPU()), "gomaxprocs": strconv.Itoa(runtime.GOMAXPROCS(0)),
+			"load_before": rig.LoadAverage(),
+			"cpus":        strconv.Itoa(runtime.NumCPU()), "gomaxprocs": strconv.Itoa(runtime.GOMAXPROCS(0)),
 			"redis": redis.Version, "redis_appendonly": strconv.FormatBool(o.appendOnly), "postgres": postgres.Version,
 		},
 	}, nil

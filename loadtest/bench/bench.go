@@ -34,6 +34,9 @@ type Bench struct {
 	Connections int
 	Warmup      int           // requests before each measurement
 	Timeout     time.Duration // of one measurement, after which it fails
+	// Sending and Sent are called right before the requests to be measured are sent and right
+	// after the last was answered; nil: not.
+	Sending, Sent func()
 
 	measured int            // names the runs
 	expected map[string]int // effects that must have happened, by source
@@ -118,7 +121,9 @@ func (b *Bench) attempt(ctx context.Context, s Scenario, n int, send func(*load.
 	if err != nil {
 		return sample, err
 	}
+	call(b.Sending)
 	res, err := send(pool, traffic)
+	call(b.Sent)
 	if err != nil {
 		return sample, err
 	}
@@ -128,6 +133,12 @@ func (b *Bench) attempt(ctx context.Context, s Scenario, n int, send func(*load.
 	}
 	sample.fill(s, res, before, after)
 	return sample, b.verify(ctx, s)
+}
+
+func call(hook func()) {
+	if hook != nil {
+		hook()
+	}
 }
 
 func (s *Sample) fill(sc Scenario, res load.Result, before, after reading) {

@@ -34,7 +34,7 @@ func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
 		r.Samples = append(r.Samples, samples...)
 	}
 	r.summarise()
-	durable, ok := r.find(FreshDurable)
+	durable, ok := r.Find(FreshDurable)
 	if p.OpenFor <= 0 || !ok {
 		return r, nil
 	}

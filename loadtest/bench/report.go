@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -104,7 +105,8 @@ func doubts(s Scenario, r Result) []string {
 	return w
 }
 
-func (r *Report) find(name string) (Result, bool) {
+// Find returns the result of a scenario by its name.
+func (r *Report) Find(name string) (Result, bool) {
 	i := slices.IndexFunc(r.Results, func(res Result) bool { return res.Scenario == name })
 	if i < 0 {
 		return Result{}, false
@@ -134,6 +136,13 @@ func (r *Report) Markdown() string {
 			fmt.Fprintf(&b, "| %s | %.2f | %.2f | %.2f |\n", res.Title, res.P50, res.P99, res.P999)
 		}
 		fmt.Fprintf(&b, "\nAdded p50 of a fresh durable call: %.2f ms; target ≤ %.0f ms: %s.\n", o.AddedP50, o.Target, metText(o.Target, o.Met))
+	}
+	if len(r.Machine) > 0 {
+		b.WriteString("\nMachine:")
+		for _, name := range slices.Sorted(maps.Keys(r.Machine)) {
+			fmt.Fprintf(&b, " %s %s;", name, r.Machine[name])
+		}
+		b.WriteString("\n")
 	}
 	b.WriteString("\nThe downstream's ledger shows exactly one effect for each fresh call and none for replays; no request failed.\n")
 	for _, w := range r.Warnings {

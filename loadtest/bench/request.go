@@ -49,6 +49,7 @@ func newRequest(path, addr, headers, body string) request {
 }
 
 func (r request) append(dst []byte, seq int) []byte {
+	start := len(dst)
 	dst = append(dst, r.text...)
 	var number [digits]byte
 	for i := digits - 1; i >= 0; i-- {
@@ -56,7 +57,7 @@ func (r request) append(dst []byte, seq int) []byte {
 		seq /= 10
 	}
 	for _, at := range r.at {
-		copy(dst[at:], number[:])
+		copy(dst[start+at:], number[:])
 	}
 	return dst
 }

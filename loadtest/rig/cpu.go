@@ -126,3 +126,13 @@ func clockTick() (time.Duration, error) {
 	}
 	return 0, errors.New("rig: the kernel does not say how long a clock tick is")
 }
+
+// LoadAverage returns the machine's load over the last 1, 5 and 15 minutes as text; "" where
+// it cannot be read. Figures taken on a busy machine compare badly with others.
+func LoadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if f := bytes.Fields(text); err == nil && len(f) >= 3 {
+		return string(bytes.Join(f[:3], []byte{' '}))
+	}
+	return ""
+}

@@ -40,6 +40,12 @@ func (r *Rig) StartRedis(ctx context.Context, appendOnly bool) (*Redis, error) {
 	}
 	rd := &Redis{Process: p, Addr: addr}
 	return rd, await(ctx, p, 10*time.Second, func(ctx context.Context) error {
+		// Asked only once it listens: the client logs every dial that fails.
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		c.Close()
 		rd.Version, err = rd.info(ctx, "server", redisVersion)
 		return err
 	})
