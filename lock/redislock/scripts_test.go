@@ -179,27 +179,27 @@ func TestSettleScriptRanksAsGo(t *testing.T) {
 			}
 		}
 	}
+	var packs []any
 	for _, r := range states {
-		got, err := client.Eval(t.Context(), functions+"return rank(ARGV[1])", nil, packed(t, r)).Int()
-		if err != nil || got != lock.Rank(r.Status, r.Durable) {
-			t.Fatalf("rank of %v, durable %v: %d, %v", r.Status, r.Durable, got, err)
+		packs = append(packs, packed(t, r))
+	}
+	run := func(body string) []int64 {
+		got, err := client.Eval(t.Context(), functions+"local out = {}\n"+body+"\nreturn out", nil, packs...).Int64Slice()
+		if err != nil {
+			t.Fatal(err)
 		}
+		return got
 	}
-	pipe := client.Pipeline()
-	for _, old := range states {
-		for _, next := range states {
-			pipe.Eval(t.Context(), functions+"return supersedes(ARGV[1], ARGV[2]) and 1 or 0", nil, packed(t, old), packed(t, next))
-		}
-	}
-	results, err := pipe.Exec(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ranks := run(`for i = 1, #ARGV do out[i] = rank(ARGV[i]) end`)
+	pairs := run(`for i = 1, #ARGV do for j = 1, #ARGV do
+		out[#out + 1] = supersedes(ARGV[i], ARGV[j]) and 1 or 0 end end`)
 	for i, old := range states {
+		if want := lock.Rank(old.Status, old.Durable); ranks[i] != int64(want) {
+			t.Errorf("rank of %v, durable %v: the script says %d, Go says %d", old.Status, old.Durable, ranks[i], want)
+		}
 		for j, next := range states {
-			got, _ := results[i*len(states)+j].(*redis.Cmd).Int()
-			if want := lock.Supersedes(&old, next); want != (got == 1) {
-				t.Fatalf("%+v then %+v: the script says %d, Go says %v", old, next, got, want)
+			if want := lock.Supersedes(&old, next); want != (pairs[i*len(states)+j] == 1) {
+				t.Errorf("%+v then %+v: Go says %v, the script does not", old, next, want)
 			}
 		}
 	}
