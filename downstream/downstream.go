@@ -1,5 +1,20 @@
 // Package downstream makes one attempt at an effect and says what its answer means. It
 // knows nothing of claims or stores.
+//
+// A call passes through it like this:
+//
+//	Tool.Validate    do the arguments fit schema and template?      nothing was sent
+//	Client.Admit     is there a permit, is the breaker closed?      nothing was sent
+//	Client.Execute   one request, written at most once              Observed: facts
+//	Classify         what do the facts mean (DESIGN §5)?            Verdict
+//
+// Two facts carry the promise. An effect's bytes are written at most once per Execute:
+// conn.exchange holds the only write, and the client goes round again only when the counted
+// bytes of that write are zero. And "not sent" is claimed only with such a count, or when
+// there was no connection at all. Everything else that is not a whole answer is unknown.
+//
+// Only HTTP/1.1 is spoken, without redirects and without proxies from the environment.
+// HTTP/2 shares one connection between calls, so no count of bytes belongs to one of them.
 package downstream
 
 import (

@@ -42,7 +42,8 @@ func newGate(spec Spec) *gate {
 		BucketPeriod: b.Window / buckets,
 		Timeout:      b.OpenFor,
 		ReadyToTrip: func(n gobreaker.Counts) bool {
-			return int(n.Requests) >= b.MinRequests && float64(n.TotalFailures) >= b.FailureRatio*float64(n.TotalSuccesses+n.TotalFailures)
+			decided := n.TotalSuccesses + n.TotalFailures // n.Requests also counts calls in flight
+			return int(decided) >= b.MinRequests && float64(n.TotalFailures) >= b.FailureRatio*float64(decided)
 		},
 		// Runs under the breaker's mutex: it must not ask the breaker anything.
 		OnStateChange: func(_ string, _, to gobreaker.State) {

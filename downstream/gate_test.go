@@ -134,6 +134,21 @@ func TestAProviderThatSaysNotAcceptedIsStillIll(t *testing.T) {
 	}
 }
 
+// Calls in flight have not been counted yet: one failure among them is one, not all.
+func TestOneFailureUnderLoadOpensNothing(t *testing.T) {
+	t.Parallel()
+	c, tool := gated(t, 10)
+	for range 9 {
+		if _, no := c.Admit(tool); no != nil {
+			t.Fatalf("%+v", no)
+		}
+	}
+	run(c, tool, lost)
+	if s := c.BreakerState("mail"); s != "closed" {
+		t.Errorf("breaker is %s after one failure", s)
+	}
+}
+
 // Old failures are forgotten: the window rolls.
 func TestTheWindowRolls(t *testing.T) {
 	t.Parallel()
