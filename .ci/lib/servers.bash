@@ -3,6 +3,12 @@
 
 started=() # "pid signal name", in the order of starting
 
+# Where Linux can, a server also ends when this script is killed without a chance to stop it.
+ends_with_us() { # SIGNAL
+  leash=()
+  ! setpriv --pdeathsig "$1" true 2>/dev/null || leash=(setpriv --pdeathsig "$1")
+}
+
 # free_port prints a loopback port that nobody listens on, below the ephemeral range.
 free_port() {
   local port
@@ -28,10 +34,11 @@ wait_for() {
 
 # start_redis sets LATCHKEY_TEST_REDIS. A port that was taken meanwhile gets another try.
 start_redis() {
-  local port pid
+  local port pid leash
+  ends_with_us TERM
   for _ in 1 2 3 4 5; do
     port=$(free_port)
-    redis-server --bind 127.0.0.1 --port "$port" --dir "$work" --save '' --appendonly no \
+    "${leash[@]}" redis-server --bind 127.0.0.1 --port "$port" --dir "$work" --save '' --appendonly no \
       --maxmemory-policy noeviction --daemonize no </dev/null >"$work/redis.log" 2>&1 &
     pid=$!
     if wait_for "$pid" redis-cli -h 127.0.0.1 -p "$port" ping; then
@@ -51,7 +58,8 @@ start_redis() {
 # as root, so root runs it as user postgres. fsync is off: the tests kill processes, not
 # the machine, and what a killed process wrote stays.
 start_postgres() {
-  local bin=$1 port pid password data="$work/postgres" run=()
+  local bin=$1 port pid leash password data="$work/postgres" run=()
+  ends_with_us INT
   password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
   mkdir "$data" && printf '%s\n' "$password" >"$work/postgres.pw"
   if [ "$(id -u)" = 0 ]; then
@@ -67,7 +75,7 @@ start_postgres() {
   fi
   for _ in 1 2 3 4 5; do
     port=$(free_port)
-    (cd "$data" && exec "${run[@]}" "$bin/postgres" -D "$data/db" -c listen_addresses=127.0.0.1 -c port="$port" \
+    (cd "$data" && exec "${run[@]}" "${leash[@]}" "$bin/postgres" -D "$data/db" -c listen_addresses=127.0.0.1 -c port="$port" \
       -c unix_socket_directories="$data" -c max_connections=300 -c fsync=off -c full_page_writes=off \
       -c log_min_messages=fatal) </dev/null >>"$work/postgres.log" 2>&1 &
     pid=$!
