@@ -76,6 +76,8 @@ func TestCheckOwners(t *testing.T) {
 		{pkg("lock/redislock", "github.com/redis/go-redis/v9"), true},
 		{pkg("gateway/once", "github.com/jackc/pgx/v5/pgxpool"), false},
 		{pkg("intentstore/postgres", "github.com/jackc/pgx/v5/pgxpool"), true},
+		{pkg("gateway/config", "github.com/jackc/pgx/v5/pgconn"), true},
+		{pkg("gateway/config", "github.com/redis/go-redis/v9"), false},
 		{pkg("lock", "net/http"), false},
 		{pkg("intentstore", "net/http"), false},
 		{pkg("intent", "net/http"), false},

@@ -112,7 +112,7 @@ var Owners = []Owner{
 	{"github.com/gin-gonic/gin", []string{"gateway", "gateway/console", "gateway/mcp"}},
 	{"github.com/redis/go-redis", []string{"lock/*", "cmd/*", "loadtest", "loadtest/*"}},
 	{"github.com/alicebob/miniredis", []string{"lock/*", "cmd/*"}},
-	{"github.com/jackc/pgx", []string{"intentstore/*", "cmd/*", "loadtest", "loadtest/*"}},
+	{"github.com/jackc/pgx", []string{"intentstore/*", "gateway/config", "cmd/*", "loadtest", "loadtest/*"}}, // config refuses a DSN that pgx could not read
 	{"github.com/pressly/goose", []string{"intentstore/*"}},
 	{"modernc.org/sqlite", []string{"intentstore/sqlite"}},
 	{"github.com/sony/gobreaker", []string{"downstream", "gateway/once"}},
