@@ -155,3 +155,11 @@ func (r *Receipt) RestateMove() Settlement {
 	}
 	return r.LoseMove(r.Reason, r.Outcome, r.UnknownSince)
 }
+
+// Beginning is the receipt as it was when its current execution began.
+func (r Receipt) Beginning() Receipt {
+	r.Status, r.Retry, r.RetryAfter, r.Reason = Started, RetrySameKey, 0, ""
+	r.Outcome, r.Evidence, r.SettledBy = nil, nil, ""
+	r.UnknownSince, r.SettledAt = time.Time{}, time.Time{}
+	return r
+}

@@ -39,12 +39,16 @@ type Member struct {
 	Value Value
 }
 
-// MaxDepth bounds nesting; deeper input is refused.
-const MaxDepth = 128
+// MaxDepth bounds nesting, and MaxValues how many values one text holds: a body of a
+// megabyte could else become tens of megabytes of values. More is refused.
+const (
+	MaxDepth  = 128
+	MaxValues = 1 << 16
+)
 
 // Parse reads exactly one JSON text (RFC 8259), strictly: duplicate member names, invalid
-// UTF-8, lone surrogates and exponents beyond nine digits are errors. An error says what is
-// wrong and at which byte, and never repeats the input.
+// UTF-8, lone surrogates, exponents beyond nine digits and texts beyond the bounds above are
+// errors. An error says what is wrong and at which byte, and never repeats the input.
 func Parse(data []byte) (Value, error) {
 	p := parser{data: data}
 	p.space()
@@ -325,6 +329,8 @@ type parser struct {
 	data []byte
 	pos  int
 	err  error
+
+	values int
 }
 
 func (p *parser) fail(what string) Value {
@@ -358,6 +364,9 @@ func (p *parser) space() {
 func (p *parser) value(depth int) Value {
 	if depth > MaxDepth {
 		return p.fail("nested too deeply")
+	}
+	if p.values++; p.values > MaxValues {
+		return p.fail("too many values")
 	}
 	if p.pos >= len(p.data) {
 		return p.fail("it ends too early")

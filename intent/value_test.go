@@ -72,6 +72,7 @@ func TestParseIsStrict(t *testing.T) {
 		`[{"x":{"a":1,"b":2,"a":3}}]`, "{" + strings.Join(wide, ",") + `,"m0":1}`, "{" + strings.Join(wide, ",") + `,"m39":1}`,
 		"{" + strings.Join(wide[:15], ",") + `,"m7":1}`, "{" + strings.Join(wide[:16], ",") + `,"m15":1}`, "{" + strings.Join(wide[:17], ",") + `,"m16":1}`,
 		// a bomb of depth, closed and not
+		"[" + strings.Repeat("0,", MaxValues) + "0]",
 		nested(MaxDepth + 2), strings.Repeat("[", 1<<20), strings.Repeat(`{"a":`, 1<<18), strings.Repeat(`[{"a":`, 1<<18),
 	}
 	for _, in := range bad {

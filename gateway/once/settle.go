@@ -235,22 +235,3 @@ func (e *Engine) storeUnstored() {
 		}
 	}
 }
-
-// Keep stores a receipt that is known here or in Redis but not in the store, and returns
-// the row that stands: an unarchived hot result, or a result that the store was down for.
-func (e *Engine) Keep(ctx context.Context, r intent.Receipt) (intent.Receipt, error) {
-	if r.Durability == intent.Hot {
-		row, err := e.Store.Archive(ctx, r)
-		if err != nil || row.Fence == r.Fence && row.Status == r.Status || row.Status.Settled() {
-			return row, err
-		}
-	}
-	row, err := e.Store.Settle(ctx, r.RestateMove())
-	switch {
-	case errors.Is(err, intent.ErrStale):
-		return row, nil
-	case errors.Is(err, intent.ErrNone): // a store restored from before this intent
-		return e.Store.Archive(ctx, r)
-	}
-	return row, err
-}
