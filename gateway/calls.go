@@ -76,7 +76,7 @@ func (g *Gateway) request(c *gin.Context) (once.Request, *intent.Error) {
 	if err := required(&r); err != nil {
 		return r, err
 	}
-	if err := r.Tool.Validate(r.Args); err != nil {
+	if err := r.Tool.Validate(r.Tool.Rules.Normalised(r.Args)); err != nil {
 		return r, err
 	}
 	r.Wait = min(r.Tool.Timeout+settling, g.Wait)

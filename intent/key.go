@@ -47,11 +47,7 @@ type Identity struct {
 // every field length-prefixed, each kind of digest with its own label. An explicit key
 // moves all arguments to the fingerprint and guards nothing but itself.
 func (r *Rules) Derive(c Call) Identity {
-	args := c.Args
-	for _, p := range sortedKeys(r.Normalise) {
-		pointer, _ := ParsePointer(p) // config saw to it
-		args = args.Edit(pointer, r.Normalise[p].apply)
-	}
+	args := r.Normalised(c.Args)
 	stable := args
 	for _, p := range r.Volatile {
 		stable = stable.Edit(p, func(Value) Value { return Value{} })
@@ -96,6 +92,15 @@ func (r *Rules) Derive(c Call) Identity {
 		id.Guard = Guard(slot)
 	}
 	return id
+}
+
+// Normalised returns the arguments as they are compared, validated, shown and sent.
+func (r *Rules) Normalised(args Value) Value {
+	for _, p := range sortedKeys(r.Normalise) {
+		pointer, _ := ParsePointer(p) // config saw to it
+		args = args.Edit(pointer, r.Normalise[p].apply)
+	}
+	return args
 }
 
 // Redacted returns the arguments as they may be kept and shown: each redacted value is

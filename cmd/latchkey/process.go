@@ -64,6 +64,12 @@ func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *proces
 	if err != nil {
 		return p, err
 	}
+	_, findings := catalogue.Audit()
+	for _, f := range findings {
+		if f.Severity == downstream.Unsafe {
+			log.Error("unsafe tool; latchkey check tells more", "tool", f.Tool, "field", f.Field, "why", f.Msg)
+		}
+	}
 	keys := make([]auth.Key, len(cfg.Auth.Keys))
 	for i, k := range cfg.Auth.Keys {
 		keys[i] = auth.Key(k)
