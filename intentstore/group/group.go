@@ -65,6 +65,13 @@ func (w *Writer[T]) Submit(item T) bool {
 	return true
 }
 
+// Pending is how many items wait for a batch.
+func (w *Writer[T]) Pending() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pending)
+}
+
 // Close lets what was submitted run to its end and refuses what comes later. Idempotent.
 func (w *Writer[T]) Close() {
 	w.mu.Lock()

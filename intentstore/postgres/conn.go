@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -21,18 +22,19 @@ func poolConfig(o Options) (*pgxpool.Config, error) {
 		return nil, err
 	}
 	config.MaxConns = o.MaxConns
-	config.MinConns = 0
+	config.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, plannerSQL, pgx.QueryExecModeExec)
+		if sqlState(err) != "" {
+			return nil // a cluster with another planner does without
+		}
+		return err
+	}
 	c := config.ConnConfig
 	if c.ConnectTimeout == 0 || c.ConnectTimeout > o.Timeout {
 		c.ConnectTimeout = o.Timeout / 2 // so that an ambiguous commit leaves time for another host
 	}
 	if _, ok := c.RuntimeParams["application_name"]; !ok {
 		c.RuntimeParams["application_name"] = "latchkey"
-	}
-	// Statements find their rows by key or index. A plan made while the table was small
-	// would scan all of it, and would stay after it has grown.
-	for _, p := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
-		c.RuntimeParams[p] = "off"
 	}
 	neverCancel(&c.Config)
 	c.OnNotice = onNotice

@@ -3,6 +3,9 @@ package postgres
 import _ "embed" // the statements are files, one each, with a comment that says what they do
 
 var (
+	//go:embed queries/planner.sql
+	plannerSQL string
+
 	//go:embed queries/begin.sql
 	beginSQL string
 	//go:embed queries/stands.sql

@@ -230,11 +230,18 @@ func (s *Store) acknowledged(f func(context.Context, *pgxpool.Conn) error) (doub
 
 var errNotReplicated = errors.New("the wait for the synchronous standby was cancelled")
 
-// read runs a query under the store's own time-out; the caller's values stay.
-func (s *Store) read(ctx context.Context, sql string, args ...any) ([]intent.Receipt, error) {
+// read runs a query under the store's own time-out, on one connection after the other: when
+// a server goes, the pool is full of connections that do not know it yet.
+func (s *Store) read(ctx context.Context, sql string, args ...any) (rows []intent.Receipt, err error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	return receipts(s.pool.Query(ctx, sql, args...))
+	for range s.options.MaxConns + 1 {
+		rows, err = receipts(s.pool.Query(ctx, sql, args...))
+		if !doubtful(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return rows, err
 }
 
 // bounded is the context of one statement: the caller's values, the store's time-out.

@@ -1,0 +1,4 @@
+package postgres
+
+// Pending is how many rows wait for a batch.
+func (s *Store) Pending() int { return s.writer.Pending() }
