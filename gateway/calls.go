@@ -80,7 +80,8 @@ func (g *Gateway) request(c *gin.Context) (once.Request, *intent.Error) {
 		return r, err
 	}
 	r.Wait = min(r.Tool.Timeout+settling, g.Wait)
-	if n, ok := preferWait(c.Request.Header); ok {
+	// A read is passed on whole: there is nothing to wait for apart from it.
+	if n, ok := preferWait(c.Request.Header); ok && r.Tool.Class != intent.ReadOnly {
 		r.Wait = min(n, g.Wait)
 		c.Writer.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(r.Wait/time.Second)))
 	}
@@ -93,6 +94,9 @@ func (g *Gateway) body(c *gin.Context) ([]byte, *intent.Error) {
 	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") ||
 		params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
 		return nil, intent.Errorf(intent.UnsupportedMedia, err, "The body must be JSON: send Content-Type: application/json.")
+	}
+	if coding := c.Request.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, intent.Errorf(intent.UnsupportedMedia, nil, "The body must not be compressed: send it without Content-Encoding.")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, g.Body))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -125,6 +126,9 @@ func required(r *once.Request) *intent.Error {
 	return nil
 }
 
+// longestWait is what a number of seconds means that no time.Duration holds.
+const longestWait = 1 << 31
+
 // preferWait reads "Prefer: wait=N" (RFC 7240 §4.3), N in seconds. What is malformed is
 // ignored, as the RFC says.
 func preferWait(h http.Header) (time.Duration, bool) {
@@ -135,8 +139,8 @@ func preferWait(h http.Header) (time.Duration, bool) {
 			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
 				continue
 			}
-			n, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
-			return time.Duration(n) * time.Second, err == nil
+			n, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 64)
+			return time.Duration(min(n, longestWait)) * time.Second, err == nil || errors.Is(err, strconv.ErrRange)
 		}
 	}
 	return 0, false

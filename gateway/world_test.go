@@ -121,7 +121,7 @@ var catalogue = func() []downstream.ToolSpec {
 		}),
 		tool("label", "effectful", func(s *downstream.ToolSpec) { // what is sent needs run, step and a path
 			s.Normalise = map[string][]string{"/name": {"trim"}}
-			s.Request = downstream.RequestSpec{Method: "POST", Path: "/label/{args.name}?run={run_id}&step={step_id}&key={key}", Body: "none"}
+			s.Request = downstream.RequestSpec{Method: "POST", Path: "/label/{run_id}/{step_id}/{args.name}?key={key}", Body: "none"}
 		}),
 		tool("search", "read_only", func(s *downstream.ToolSpec) {
 			s.Redact = []string{"/card_number"}
