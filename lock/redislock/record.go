@@ -11,7 +11,9 @@ import (
 )
 
 // A record is one string, not a hash: a hash with a value over 64 bytes is kept as a table
-// by Redis and takes twice the memory. The first 99 bytes have fixed places, so that the
+// by Redis and takes far more memory. A settled record takes its receipt and about 390 bytes,
+// key and expiry included (measured on Redis 7.0: 690 MB for a million with receipts of 300
+// bytes, 1.07 GB with receipts of 692). The first 99 bytes have fixed places, so that the
 // scripts read them with string.sub; digests and ids are raw.
 //
 //	 1      version, '1'

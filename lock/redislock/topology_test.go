@@ -1,6 +1,8 @@
 package redislock_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +35,34 @@ func TestExerciseCluster(t *testing.T) {
 			if node.Must(t, "DBSIZE") == ":0" {
 				t.Errorf("nothing on %s", node.Addr)
 			}
+		}
+	})
+	t.Run("a slot that moved is followed", func(t *testing.T) {
+		t.Parallel()
+		client := open(t, redislock.Options{Mode: redislock.Cluster, Addrs: o.Addrs, Prefix: "moved"})
+		a := locktest.NewAsk()
+		key := "moved:{" + a.Guard.String() + "}"
+		if got, err := client.Claim(t.Context(), a); err != nil || got.Code != lock.Claimed {
+			t.Fatalf("%+v, %v", got, err) // now it knows who has the slot
+		}
+		if err := client.Release(t.Context(), a.Guard, a.ClaimID); err != nil {
+			t.Fatal(err)
+		}
+		slot := strings.TrimPrefix(nodes[0].Must(t, "CLUSTER", "KEYSLOT", key), ":")
+		n, err := strconv.Atoi(slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := nodes[n*len(nodes)/16384]
+		to := nodes[(n*len(nodes)/16384+1)%len(nodes)]
+		for _, node := range []*locktest.RedisServer{to, from} {
+			node.Must(t, "CLUSTER", "SETSLOT", slot, "NODE", to.Must(t, "CLUSTER", "MYID"))
+		}
+		if got, err := client.Claim(t.Context(), a); err != nil || got.Code != lock.Claimed || got.Record.Fence != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if to.Must(t, "EXISTS", key) != ":1" {
+			t.Error("the record is not where the slot went")
 		}
 	})
 	t.Run("a cluster taken for a standalone Redis is noticed", func(t *testing.T) {
