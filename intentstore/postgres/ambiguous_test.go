@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/latchkey-gateway/latchkey/intent"
-	"github.com/latchkey-gateway/latchkey/intentstore"
 	"github.com/latchkey-gateway/latchkey/intentstore/intentstoretest"
 	"github.com/latchkey-gateway/latchkey/intentstore/postgres"
 )
@@ -43,18 +42,6 @@ func TestAmbiguousCommit(t *testing.T) {
 	p, through := newProxy(t, dsn)
 	s := open(t, postgres.Options{DSN: through, Timeout: 20 * time.Second})
 
-	mine := func(b intentstore.Begun, err error) error {
-		if err == nil && !b.Mine {
-			err = fmt.Errorf("not mine: %s by %s", b.Row.Status, b.Row.ClaimID)
-		}
-		return err
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	n := byte(0)
 	for _, verb := range []struct {
 		name string
@@ -87,16 +74,16 @@ func TestAmbiguousCommit(t *testing.T) {
 				n++
 				r := started(n, 1)
 				if verb.prepare != nil {
-					must(verb.prepare(r))
+					must(t, verb.prepare(r))
 				}
 				// Warm the statements up on a whole connection, so that counting them means
 				// the same every time.
 				n++
 				warm := started(n, 1)
 				if verb.prepare != nil {
-					must(verb.prepare(warm))
+					must(t, verb.prepare(warm))
 				}
-				must(verb.run(warm))
+				must(t, verb.run(warm))
 
 				p.cutAt(statement, how)
 				err := verb.run(r)

@@ -111,6 +111,8 @@ const (
 	readOnly               = "25006"
 	uniqueViolation        = "23505"
 	insufficientPrivilege  = "42501"
+	duplicateTable         = "42P07"
+	duplicateObject        = "42710"
 	serializationFailure   = "40001"
 	deadlockDetected       = "40P01"
 	completionUnknown      = "40003"

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 )
@@ -63,8 +62,9 @@ func (l *rowLock) Lock(ctx context.Context, db *sql.DB) error {
 		}
 		// Creating the same table twice at once fails with one of these although IF NOT
 		// EXISTS was said; asked again, it is there.
-		e, ok := errors.AsType[*pgconn.PgError](err)
-		if !ok || e.Code != uniqueViolation && e.Code != "42P07" && e.Code != serializationFailure {
+		switch sqlState(err) {
+		case uniqueViolation, duplicateTable, duplicateObject, serializationFailure:
+		default:
 			return err
 		}
 		select {

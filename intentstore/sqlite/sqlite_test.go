@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -29,4 +30,10 @@ func open(t testing.TB, path string) *sqlite.Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+// TestChecks compares the words in the CHECK constraints with the code.
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	intentstoretest.Checks(t, os.DirFS("migrations"))
 }

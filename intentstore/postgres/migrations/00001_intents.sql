@@ -83,7 +83,7 @@ CREATE TABLE executions (
   claim_id    bytea       NOT NULL,
   started_at  timestamptz,
   ended_at    timestamptz,
-  status      text        NOT NULL CHECK (status IN ('unknown', 'completed', 'rejected')),
+  status      text        NOT NULL CHECK (status IN ('unknown', 'rejected')),
   retry       text        NOT NULL,
   reason      text        NOT NULL,
   http_status integer     NOT NULL,       -- 0: no answer

@@ -74,7 +74,7 @@ CREATE TABLE executions (
   claim_id    BLOB    NOT NULL,
   started_at  INTEGER,
   ended_at    INTEGER,
-  status      TEXT    NOT NULL CHECK (status IN ('unknown', 'completed', 'rejected')),
+  status      TEXT    NOT NULL CHECK (status IN ('unknown', 'rejected')),
   retry       TEXT    NOT NULL,
   reason      TEXT    NOT NULL,
   http_status INTEGER NOT NULL,
