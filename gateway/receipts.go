@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,7 +23,11 @@ func (g *Gateway) getReceipt(c *gin.Context) {
 		writeProblem(c, g.asError(c, err), 0)
 		return
 	}
-	wait, bad := g.waitParameter(c.Request.URL.Query())
+	values, bad := parameters(c, "wait")
+	var wait time.Duration
+	if bad == nil {
+		wait, bad = g.waitParameter(values)
+	}
 	if bad != nil {
 		writeProblem(c, bad, 0)
 		return
@@ -54,19 +59,40 @@ func (g *Gateway) waitParameter(q url.Values) (time.Duration, *intent.Error) {
 	if s == "" {
 		return 0, nil
 	}
-	n, err := strconv.ParseUint(s, 10, 31)
-	if err != nil {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0, badRequest("wait must be a whole number of seconds.")
 	}
-	return min(time.Duration(n)*time.Second, g.Wait), nil
+	return min(time.Duration(min(n, longestWait))*time.Second, g.Wait), nil
+}
+
+// parameters reads the query. What is malformed, unknown or there twice is refused: a
+// filter that was silently dropped would show more than was asked for.
+func parameters(c *gin.Context, allowed ...string) (url.Values, *intent.Error) {
+	values, err := url.ParseQuery(c.Request.URL.RawQuery)
+	if err != nil {
+		return nil, intent.Errorf(intent.BadRequest, err, "The query is not well-formed.")
+	}
+	for name, given := range values {
+		if !slices.Contains(allowed, name) {
+			return nil, badRequest("There is a parameter that is not one of " + strings.Join(allowed, ", ") + ".")
+		}
+		if len(given) > 1 {
+			return nil, badRequest("The parameter " + name + " is there twice.")
+		}
+	}
+	return values, nil
 }
 
 var listParameters = []string{"run_id", "step_id", "tool", "status", "since", "until", "q", "limit", "cursor"}
 
 // listReceipts answers GET /v1/receipts, newest first.
 func (g *Gateway) listReceipts(c *gin.Context) {
-	values := c.Request.URL.Query()
-	q, bad := listQuery(values)
+	values, bad := parameters(c, listParameters...)
+	var q intentstore.Query
+	if bad == nil {
+		q, bad = listQuery(values)
+	}
 	if bad != nil {
 		writeProblem(c, bad, 0)
 		return
@@ -94,11 +120,6 @@ func (g *Gateway) listReceipts(c *gin.Context) {
 
 func listQuery(values url.Values) (intentstore.Query, *intent.Error) {
 	q := intentstore.Query{Limit: 50}
-	for name := range values {
-		if !slices.Contains(listParameters, name) {
-			return q, badRequest("There is a parameter that is not one of " + strings.Join(listParameters, ", ") + ".")
-		}
-	}
 	q.RunID, q.StepID, q.Tool, q.Q, q.Cursor = values.Get("run_id"), values.Get("step_id"), values.Get("tool"), values.Get("q"), values.Get("cursor")
 	for _, s := range []string{q.RunID, q.StepID, q.Tool, q.Q} {
 		if s != "" && intent.CheckID(s) != "" {

@@ -55,8 +55,15 @@ var problemKinds = map[intent.Category]problemKind{
 }
 
 // advise says in a sentence or two for a language model what to do about a problem. It
-// never contains arguments or results.
-func advise(e *intent.Error) string {
+// never contains arguments or results. asked says that the request was a question: then no
+// answer may read as if an action had not happened.
+func advise(e *intent.Error, asked bool) string {
+	switch {
+	case asked && problemKinds[e.Category].retry == intent.RetrySameKey:
+		return "The gateway could not answer this question. That says nothing about whether an action happened; ask again later."
+	case asked:
+		return "Correct the request as the detail says. This answer does not show that an action did not happen."
+	}
 	earlier := ""
 	if e.Earlier != (intent.Key{}) {
 		earlier = " Check GET /v1/receipts/" + e.Earlier.String() + "."
@@ -97,7 +104,7 @@ func writeProblem(c *gin.Context, e *intent.Error, retryAfter time.Duration) {
 	b = text(b, `,"detail":`, e.Public)
 	b = text(b, `,"code":`, code)
 	b = text(b, `,"retry":`, kind.retry.String())
-	b = text(b, `,"advice":`, advise(e))
+	b = text(b, `,"advice":`, advise(e, c.Request.Method != http.MethodPost))
 	if e.Reason != "" {
 		b = text(b, `,"reason":`, e.Reason)
 	}

@@ -112,7 +112,7 @@ var catalogue = func() []downstream.ToolSpec {
 			s.ResponseHeaders = []string{"X-Ticket"}
 		}),
 		tool("note", "effectful", nil), // all arguments are identity
-		tool("slow", "effectful", func(s *downstream.ToolSpec) { s.Timeout = 150 * time.Millisecond }),
+		tool("slow", "effectful", func(s *downstream.ToolSpec) { s.Timeout = time.Second }),
 		tool("hot", "effectful", func(s *downstream.ToolSpec) { s.Identity, s.Durability = []string{"/id"}, "hot" }),
 		tool("put", "idempotent", func(s *downstream.ToolSpec) { s.Request.Method = "PUT" }),
 		tool("wire", "irreversible", nil),
@@ -128,7 +128,7 @@ var catalogue = func() []downstream.ToolSpec {
 			s.Request = downstream.RequestSpec{Method: "GET", Path: "/search?q={args.q}", Body: "none"}
 		}),
 		tool("glance", "read_only", func(s *downstream.ToolSpec) {
-			s.Timeout = 150 * time.Millisecond
+			s.Timeout = time.Second
 			s.Request = downstream.RequestSpec{Method: "GET", Path: "/glance", Body: "none"}
 		}),
 	}
