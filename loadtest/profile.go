@@ -13,7 +13,7 @@ import (
 )
 
 // profileSeconds is how long each profile is taken.
-const profileSeconds = 5
+const profileSeconds = 10
 
 // profile takes a CPU profile of the measured replica while it serves each scenario's
 // requests. It comes after the measurements, which it would disturb.

@@ -76,7 +76,11 @@ func startStack(ctx context.Context, r *rig.Rig, o stackOptions) (*stack, error)
 				bench.PartDownstream: meter(downstream.PID),
 				bench.PartLoad:       ownCPU,
 			},
-			RedisCommands: redis.Commands,
+			Counters: map[string]bench.Counter{
+				bench.CountRedisCommands:        redis.Commands,
+				bench.CountRedisReads:           redis.Reads,
+				bench.CountPostgresTransactions: postgres.Transactions,
+			},
 		},
 		operator: first.Operator,
 		machine: map[string]string{

@@ -15,6 +15,9 @@ import (
 // Meter tells how much CPU time something has used since it started.
 type Meter func() (time.Duration, error)
 
+// Counter tells how often something has happened since it started.
+type Counter func(context.Context) (int64, error)
+
 // Stack is what is measured: addresses are host:port.
 type Stack struct {
 	Downstream string
@@ -23,8 +26,8 @@ type Stack struct {
 	Second     string // completes the keys of uncached replays
 	Key        string // bearer key of an agent
 	Meters     map[string]Meter
-	// RedisCommands counts the commands that Redis has processed; nil where there is none.
-	RedisCommands func(context.Context) (int64, error)
+	// Counters count what the measured replica asked of others, by name.
+	Counters map[string]Counter
 }
 
 // Bench measures one stack. It keeps the tally of what the downstream's ledger must show,
@@ -56,8 +59,9 @@ type Sample struct {
 	CPU   map[string]float64 `json:"cpu_us_by_part"`
 	Total float64            `json:"cpu_us"`
 	// Ratio is Total over the yardstick's in the same round.
-	Ratio         float64 `json:"ratio"`
-	RedisCommands float64 `json:"redis_commands_per_request"`
+	Ratio float64 `json:"ratio"`
+	// Counts are per request, by counter.
+	Counts map[string]float64 `json:"counts"`
 }
 
 // EffectsError says that the downstream's ledger does not show exactly one effect for each
@@ -151,7 +155,10 @@ func (s *Sample) fill(sc Scenario, res load.Result, before, after reading) {
 	for _, part := range sc.Parts {
 		s.Total += s.CPU[part]
 	}
-	s.RedisCommands = float64(after.commands-before.commands) / float64(s.Requests)
+	s.Counts = map[string]float64{}
+	for name, n := range after.counts {
+		s.Counts[name] = float64(n-before.counts[name]) / float64(s.Requests)
+	}
 }
 
 // prepare completes the n keys that a replay will ask for; cached replays need only a few.

@@ -13,7 +13,9 @@ import (
 
 func newBench(t *testing.T, s *standIn) *Bench {
 	b := &Bench{Stack: s.stack(t), Connections: 8, Warmup: 20, Timeout: time.Minute, window: time.Millisecond}
-	b.Stack.RedisCommands = func(context.Context) (int64, error) { return s.commands.Load(), nil }
+	b.Stack.Counters = map[string]Counter{
+		CountRedisCommands: func(context.Context) (int64, error) { return s.commands.Load(), nil },
+	}
 	return b
 }
 
@@ -42,9 +44,9 @@ func TestAllScenarios(t *testing.T) {
 			t.Errorf("%s is missing", name)
 			continue
 		}
-		if !near(got.Total, want.cpu) || !near(got.Ratio, want.ratio) || !near(got.RedisCommands, want.commands) || got.Met != want.met || got.Requests != 150 {
+		if !near(got.Total, want.cpu) || !near(got.Ratio, want.ratio) || !near(got.Counts[CountRedisCommands], want.commands) || got.Met != want.met || got.Requests != 150 {
 			t.Errorf("%s: CPU %v, ratio %v, commands %v, met %v, %d requests; want %+v of 150 requests",
-				name, got.Total, got.Ratio, got.RedisCommands, got.Met, got.Requests, want)
+				name, got.Total, got.Ratio, got.Counts[CountRedisCommands], got.Met, got.Requests, want)
 		}
 		if got.Rate <= 0 || got.P50 <= 0 || got.P99 < got.P50 || got.P999 < got.P99 {
 			t.Errorf("%s: %+v", name, got.Sample)
@@ -123,7 +125,7 @@ func TestDoubts(t *testing.T) {
 		replay   replay
 		ratio    float64
 		commands float64
-		metered  bool
+		counted  bool
 		want     string
 	}{
 		"fresh":                      {fresh, 2, 2, true, ""},
@@ -136,9 +138,9 @@ func TestDoubts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := Result{Sample: Sample{Ratio: tc.ratio, RedisCommands: tc.commands, CPU: map[string]float64{}}}
-			if tc.metered {
-				r.CPU[PartRedis] = 1
+			r := Result{Sample: Sample{Ratio: tc.ratio, Counts: map[string]float64{}}}
+			if tc.counted {
+				r.Counts[CountRedisCommands] = tc.commands
 			}
 			got := strings.Join(doubts(Scenario{Name: "x", Replay: tc.replay}, r), "; ")
 			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {

@@ -9,8 +9,8 @@ import (
 
 // reading is the state of the meters at a moment when nothing was going on.
 type reading struct {
-	cpu      map[string]time.Duration
-	commands int64
+	cpu    map[string]time.Duration
+	counts map[string]int64
 }
 
 const (
@@ -44,11 +44,13 @@ func (b *Bench) read(ctx context.Context) (reading, error) {
 			break
 		}
 	}
-	r := reading{cpu: now}
-	if b.Stack.RedisCommands != nil {
-		r.commands, err = b.Stack.RedisCommands(ctx)
+	r := reading{cpu: now, counts: map[string]int64{}}
+	for name, counter := range b.Stack.Counters {
+		if r.counts[name], err = counter(ctx); err != nil {
+			return r, fmt.Errorf("counting %s: %w", name, err)
+		}
 	}
-	return r, err
+	return r, nil
 }
 
 func (b *Bench) meters() (map[string]time.Duration, error) {

@@ -35,6 +35,14 @@ const (
 	PartDownstream = "downstream" // beside the measurement: the effect itself
 )
 
+// What is counted beside CPU time. Commands include those that scripts issue; reads are how
+// often the server found requests on a connection, so commands sent together count once.
+const (
+	CountRedisCommands        = "redis_commands"
+	CountRedisReads           = "redis_reads"
+	CountPostgresTransactions = "postgres_transactions" // that wrote something
+)
+
 // The tools that a stack must offer. Each posts its arguments to /effects/{tool}.
 const (
 	ToolDurable = "effect"

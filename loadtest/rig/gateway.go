@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -40,9 +41,7 @@ func (r *Rig) StartGateway(ctx context.Context, name, path string, config map[st
 		return nil, err
 	}
 	full := map[string]any{"listen": addr, "operator_listen": operator}
-	for field, value := range config {
-		full[field] = value
-	}
+	maps.Copy(full, config)
 	text, err := json.MarshalIndent(full, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("rig: config: %w", err)

@@ -82,6 +82,23 @@ func (r *Rig) StartPostgres(ctx context.Context) (*Postgres, error) {
 	})
 }
 
+// Transactions returns how many transactions have written something. It counts transaction
+// ids: the server's own statistics lag by seconds.
+func (pg *Postgres) Transactions(ctx context.Context) (int64, error) {
+	c, err := pgx.Connect(ctx, pg.DSN)
+	if err != nil {
+		return 0, fmt.Errorf("rig: postgres: %w", err)
+	}
+	defer c.Close(ctx)
+	var next int64
+	// Looking does not take an id itself.
+	err = c.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&next)
+	if err != nil {
+		return 0, fmt.Errorf("rig: postgres: %w", err)
+	}
+	return next, nil
+}
+
 // PostgresBin finds the folder with initdb and postgres: on the PATH, or where Debian and
 // Ubuntu keep them, the newest version first. Without one the error is ErrMissing.
 func PostgresBin() (string, error) {

@@ -63,12 +63,23 @@ func RedisServer() (string, error) {
 var (
 	redisVersion  = regexp.MustCompile(`(?m)^redis_version:(\S+)\r?$`)
 	redisCommands = regexp.MustCompile(`(?m)^total_commands_processed:(\d+)\r?$`)
+	redisReads    = regexp.MustCompile(`(?m)^total_reads_processed:(\d+)\r?$`)
 )
 
 // Commands returns how many commands the server has processed since its start, those
 // included that scripts issued.
 func (rd *Redis) Commands(ctx context.Context) (int64, error) {
-	text, err := rd.info(ctx, "stats", redisCommands)
+	return rd.count(ctx, redisCommands)
+}
+
+// Reads returns how often the server has read requests from a connection. Commands that a
+// client sends together are read together.
+func (rd *Redis) Reads(ctx context.Context) (int64, error) {
+	return rd.count(ctx, redisReads)
+}
+
+func (rd *Redis) count(ctx context.Context, field *regexp.Regexp) (int64, error) {
+	text, err := rd.info(ctx, "stats", field)
 	if err != nil {
 		return 0, err
 	}

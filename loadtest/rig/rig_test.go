@@ -209,11 +209,16 @@ func TestRedis(t *testing.T) {
 	if err != nil || rd.Version == "" {
 		t.Fatalf("version %q, %v", rd.Version, err)
 	}
-	for range 10 {
-		exchange(t, rd.Addr, "SET k v\r\n", "+OK")
+	reads, err := rd.Reads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange(t, rd.Addr, strings.Repeat("SET k v\r\n", 10), "+OK") // sent together
+	if again, err := rd.Reads(t.Context()); err != nil || again-reads < 1 || again-reads > 8 {
+		t.Errorf("%d reads were counted for 1, and some of the looking; %v", again-reads, err)
 	}
 	second, err := rd.Commands(t.Context())
-	if got := second - first; err != nil || got < 10 || got > 15 { // and its own INFO
+	if got := second - first; err != nil || got < 10 || got > 19 { // and some of the looking
 		t.Errorf("%d commands were counted for 10, %v", got, err)
 	}
 }
@@ -258,6 +263,18 @@ func TestPostgres(t *testing.T) {
 	var n int
 	if err := c.QueryRow(t.Context(), "SELECT count(*) FROM generate_series(1, 2000000)").Scan(&n); err != nil || n != 2000000 {
 		t.Fatal(n, err)
+	}
+	first, err := pg.Transactions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"CREATE TABLE x (n int)", "INSERT INTO x VALUES (1), (2)", "SELECT n FROM x", "UPDATE x SET n = 3"} {
+		if _, err := c.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last, err := pg.Transactions(t.Context()); err != nil || last-first != 3 {
+		t.Errorf("%d transactions wrote, want 3; %v", last-first, err)
 	}
 	c.Close(context.Background())
 	if after, err := CPUTime(pg.PID); err != nil || after-before < 20*time.Millisecond {
