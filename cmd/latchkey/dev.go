@@ -42,8 +42,7 @@ func newDevCmd() *cobra.Command {
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "agents' `address`")
 	cmd.Flags().StringVar(&o.operatorListen, "operator-listen", "127.0.0.1:8081", "operators' `address`")
 	cmd.Flags().StringVar(&o.demoListen, "demo-listen", "127.0.0.1:9100", "demo downstream's `address`")
-	level := logLevelFlag(cmd)
-	_ = cmd.Flags().Set("log-level", "warn")
+	level := logLevelFlag(cmd, "warn")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log, err := newLog(cmd.ErrOrStderr(), *level)
 		if err != nil {

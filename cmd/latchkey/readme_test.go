@@ -122,25 +122,33 @@ func TestReadmeLinks(t *testing.T) {
 // TestDevKeepsItsData: killed and started again with the same --data, it still replays.
 func TestDevKeepsItsData(t *testing.T) {
 	data := t.TempDir()
-	body := `{"run_id":"r","step_id":"1","args":{"invoice_id":"inv-1","to":"a@example.com"}}`
-	call := func(d *devServer) reply {
+	calls := map[string]string{
+		"send_invoice_email": `{"run_id":"r","step_id":"1","args":{"invoice_id":"inv-1","to":"a@example.com"}}`,
+		"add_note":           `{"run_id":"r","step_id":"1","args":{"id":"c-1","text":"called"}}`, // hot, but for the embedded Redis
+	}
+	call := func(d *devServer, tool string) reply {
 		t.Helper()
-		r, err := d.do(t.Context(), devAgentKey, "POST", "/v1/tools/send_invoice_email/calls", body)
+		r, err := d.do(t.Context(), devAgentKey, "POST", "/v1/tools/"+tool+"/calls", calls[tool])
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
 	first := startDev(t, data)
-	before := call(first)
-	before.want(t, "first", 200, "completed", "never")
+	before := map[string]reply{}
+	for tool := range calls {
+		before[tool] = call(first, tool)
+		before[tool].want(t, tool, 200, "completed", "never")
+	}
 	first.cmd.Process.Kill()
 	<-first.ended
 	again := startDev(t, data)
-	after := call(again)
-	after.want(t, "after a restart", 200, "completed", "never")
-	if !after.receipt.Replayed || after.receipt.Key != before.receipt.Key || !bytes.Equal(after.receipt.Outcome, before.receipt.Outcome) {
-		t.Errorf("not the same receipt:\n%s\n%s", before.body, after.body)
+	for tool, was := range before {
+		after := call(again, tool)
+		after.want(t, tool+" after a restart", 200, "completed", "never")
+		if !after.receipt.Replayed || after.receipt.Key != was.receipt.Key || !bytes.Equal(after.receipt.Outcome, was.receipt.Outcome) {
+			t.Errorf("not the same receipt:\n%s\n%s", was.body, after.body)
+		}
 	}
 }
 

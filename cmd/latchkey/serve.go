@@ -22,7 +22,7 @@ func newServeCmd() *cobra.Command {
 	}
 	path := configFlag(cmd)
 	allowFaults := cmd.Flags().Bool("allow-faults", false, "accept a faults section; for staging only")
-	level := logLevelFlag(cmd)
+	level := logLevelFlag(cmd, "info")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		log, err := newLog(cmd.ErrOrStderr(), *level)
 		if err != nil {
@@ -43,8 +43,8 @@ func newServeCmd() *cobra.Command {
 	return cmd
 }
 
-func logLevelFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().String("log-level", "info", "debug, info, warn or error")
+func logLevelFlag(cmd *cobra.Command, otherwise string) *string {
+	return cmd.Flags().String("log-level", otherwise, "debug, info, warn or error")
 }
 
 func newLog(w io.Writer, level string) (*slog.Logger, error) {

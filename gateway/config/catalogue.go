@@ -85,7 +85,11 @@ func (c *Config) specs() []downstream.Spec {
 func (c *Config) toolSpecs() []downstream.ToolSpec {
 	var specs []downstream.ToolSpec
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		specs = append(specs, c.Tools[name].spec(name))
+		spec := c.Tools[name].spec(name)
+		if c.Redis.Mode == "embedded" && spec.Durability == "hot" {
+			spec.Durability = "durable" // an embedded Redis forgets with its process, at any moment
+		}
+		specs = append(specs, spec)
 	}
 	return specs
 }

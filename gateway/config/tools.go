@@ -56,6 +56,7 @@ type Tool struct {
 	Redact []string `yaml:"redact"`
 	// Durability is durable (in the store before the effect) or hot (in Redis only).
 	// Default: durable; read_only tools keep nothing.
+	// With an embedded Redis, which forgets when its process ends, hot tools are kept durably.
 	Durability string `yaml:"durability" oneof:"durable,hot"`
 	// StepGuard lets one key at a time act in a step: on or off. Default: on for effectful
 	// and irreversible tools, off for the others.

@@ -42,7 +42,7 @@ func TestConfigLoadsWithToolsOfEveryClass(t *testing.T) {
 		"update_contact":     {intent.Idempotent, intent.Durable, "retry", "X-Reference", false, false},
 		"send_invoice_email": {intent.Effectful, intent.Durable, "lookup", "", true, false},
 		"charge_card":        {intent.Effectful, intent.Durable, "retry", "Idempotency-Key", true, false},
-		"add_note":           {intent.Effectful, intent.Hot, "park", "", true, false},
+		"add_note":           {intent.Effectful, intent.Durable, "park", "", true, false},
 		"wire_transfer":      {intent.Irreversible, intent.Durable, "lookup", "X-Reference", true, true},
 	} {
 		tool, ok := catalogue.Tool(name)
