@@ -1,7 +1,7 @@
 package intentstore
 
 import (
-	"fmt"
+	"bytes"
 	"math"
 	"strings"
 	"time"
@@ -24,6 +24,9 @@ func (e *RowError) Error() string { return "intentstore: " + e.Field + " " + e.W
 const (
 	MaxText = 1 << 10
 	MaxBody = 64 << 20
+
+	longText = "is longer than 1024 bytes"
+	longBody = "is longer than 64 MiB"
 )
 
 // CheckReceipt says whether a receipt can be a row, before it is put into a batch: a bad
@@ -171,21 +174,16 @@ func (c *checker) word(field, word string) {
 
 // text: PostgreSQL refuses NUL and invalid UTF-8 in text, and with it the whole batch.
 func (c *checker) text(field, s string) {
-	c.must(field, len(s) <= MaxText, fmt.Sprintf("is longer than %d bytes", MaxText))
+	c.must(field, len(s) <= MaxText, longText)
 	c.must(field, strings.IndexByte(s, 0) < 0, "contains NUL")
 	c.must(field, utf8.ValidString(s), "is not valid UTF-8")
 }
 
 // readable bytes are searched as text by List, where one bad row would fail every search.
 func (c *checker) readable(field string, b []byte) {
-	c.must(field, len(b) <= MaxBody, fmt.Sprintf("is longer than %d bytes", MaxBody))
+	c.must(field, len(b) <= MaxBody, longBody)
 	c.must(field, utf8.Valid(b), "is not valid UTF-8")
-	for _, x := range b {
-		if x == 0 {
-			c.must(field, false, "contains NUL")
-			return
-		}
-	}
+	c.must(field, bytes.IndexByte(b, 0) < 0, "contains NUL")
 }
 
 func (c *checker) time(field string, t time.Time) {
@@ -197,7 +195,7 @@ func (c *checker) outcome(o *intent.Outcome) {
 		return
 	}
 	c.must("outcome_status", o.HTTPStatus >= 0 && o.HTTPStatus <= math.MaxInt16, "is out of range")
-	c.must("outcome_body", len(o.Body) <= MaxBody, fmt.Sprintf("is longer than %d bytes", MaxBody))
+	c.must("outcome_body", len(o.Body) <= MaxBody, longBody)
 	c.must("outcome_length", o.Length >= 0, "is negative")
 	c.text("outcome_sha256", o.SHA256)
 	n := 0

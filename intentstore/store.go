@@ -23,9 +23,11 @@ type Begun struct {
 // Store keeps one row per key. Intent and settle statements MUST NOT run under a context
 // that a caller can cancel (pgx would send a CancelRequest, and PostgreSQL then stops
 // waiting for its synchronous standby); implementations bound them by their own timeout,
-// and ctx carries values only. An error means that the store could not be asked or that the
-// outcome stayed ambiguous until the time-out: the caller MUST then treat Begin as "not
-// mine" and send nothing.
+// and ctx carries values only; a caller that stops waiting stops nothing. What no row can
+// hold is refused with a *RowError and costs no other row its place in a batch. Any other
+// error means that the store could not be asked, or that the outcome stayed ambiguous until
+// the time-out (ErrAmbiguous): the caller MUST then treat Begin as "not mine" and send
+// nothing.
 type Store interface {
 	// Begin writes r (made by the caller, status started or awaiting_approval, with claim
 	// id and fence) ahead of the effect. Keys are unique; guards are unique among rows that
@@ -44,14 +46,16 @@ type Store interface {
 	Settle(ctx context.Context, s intent.Settlement) (intent.Receipt, error)
 
 	// Archive stores a receipt that had no row (a hot tool's) if there is none, and returns
-	// the row that stands. It never changes an existing row.
+	// the row that stands. It never changes an existing row. Where another key holds the
+	// guard nothing is stored, and the answer is that key's row with intent.ErrStale.
 	Archive(ctx context.Context, r intent.Receipt) (intent.Receipt, error)
 
 	// Get reads a row; intent.ErrNone when there is none.
 	Get(ctx context.Context, k intent.Key) (intent.Receipt, error)
 
 	// List returns rows newest first and the cursor of the next page, "" at the end.
-	// intent.ErrBadCursor when the cursor is not one of ours.
+	// intent.ErrBadCursor when the cursor is not one of ours, a *RowError when the query
+	// names no tenant or holds text that no row can.
 	List(ctx context.Context, q Query) (rows []intent.Receipt, next string, err error)
 }
 

@@ -168,7 +168,7 @@ func TestRestartUnderTraffic(t *testing.T) {
 	}
 }
 
-// TestStandbyHost finds the server behind a host that is down, and refuses one that may
+// TestHosts finds the server behind a host that is down, and refuses one that may
 // not write.
 func TestHosts(t *testing.T) {
 	t.Parallel()

@@ -84,40 +84,40 @@ func (s *Store) submit(ctx context.Context, o *op) error {
 func (s *Store) batch(ops []*op) {
 	slices.SortStableFunc(ops, order)
 	for len(ops) > 0 {
-		now, later := apart(ops)
+		now, crowded, later := apart(ops)
 		s.write(now)
-		for _, o := range now {
+		for _, o := range append(now, crowded...) {
 			close(o.done)
 		}
 		ops = later
 	}
 }
 
-// apart splits sorted ops into those that may share one statement, and the rest. Of rows
-// that begin under one guard only the first is inserted: the others would lose to it, and
-// their keys, tried while it holds the guard, could deadlock with a rejected row that acts
-// again. They are answered as not applied; Begin reads what stands and may come again.
-func apart(ops []*op) (now, later []*op) {
+// apart splits sorted ops into those that may share one statement now, and those that go
+// later. Of rows that begin under one guard only the first is inserted. The others are
+// crowded out: they would lose to it, and their keys, tried while it holds the guard, could
+// deadlock with a rejected row that acts again. They are answered as not applied, so Begin
+// reads what stands and may come again.
+func apart(ops []*op) (now, crowded, later []*op) {
 	now = make([]*op, 0, len(ops))
 	var begun, settled *op
 	for _, o := range ops {
 		key, guard := o.key()
 		switch {
+		case o.settle != nil && settled != nil && settled.settle.Key == key:
+			later = append(later, o)
+			continue
 		case o.settle != nil:
-			if settled != nil && settled.settle.Key == key {
-				later = append(later, o)
-				continue
-			}
 			settled = o
 		case begun != nil && cmp.Or(begun.begin, begun.archive).Guard == guard:
-			close(o.done)
+			crowded = append(crowded, o)
 			continue
 		default:
 			begun = o
 		}
 		now = append(now, o)
 	}
-	return now, later
+	return now, crowded, later
 }
 
 // write runs one batch to a definite end or leaves its ops in doubt.

@@ -61,11 +61,11 @@ CREATE TABLE intents (
 
 -- One key at a time may hold a guard; a rejected key has let go of it.
 CREATE UNIQUE INDEX intents_guard ON intents (guard) WHERE status <> 'rejected';
-CREATE INDEX intents_tenant ON intents (tenant, created_at DESC, key);
-CREATE INDEX intents_run ON intents (tenant, run_id, created_at DESC, key);
-CREATE INDEX intents_overdue ON intents (started_at, key) WHERE status = 'started';
-CREATE INDEX intents_settled ON intents (settled_at, key) WHERE settled_at IS NOT NULL AND expired = 0;
-CREATE INDEX intents_expired ON intents (settled_at, key) WHERE expired = 1;
+CREATE INDEX intents_tenant ON intents (tenant, created_at DESC);
+CREATE INDEX intents_run ON intents (run_id);
+CREATE INDEX intents_overdue ON intents (started_at) WHERE status = 'started';
+CREATE INDEX intents_settled ON intents (settled_at) WHERE settled_at IS NOT NULL AND expired = 0;
+CREATE INDEX intents_expired ON intents (settled_at) WHERE expired = 1;
 
 -- Executions that a later one of the same key has superseded.
 CREATE TABLE executions (
