@@ -219,3 +219,27 @@ func TestNoPermit(t *testing.T) {
 	}
 	w.effects(3)
 }
+
+// More calls at once than limits.in_flight: refused, and nothing done. Duplicates of what is
+// under way need no room, nor do replays.
+func TestTooManyCallsInFlight(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.inFlight = 1
+	a := w.replica("a")
+	a.as(acme, "mail", body("step_id", `"known"`)).completed()
+	w.services.answer(w.services.hold(answer(200, `{}`)))
+	running := make(chan reply)
+	go func() { running <- a.as(acme, "mail", body("step_id", `"running"`)) }()
+	<-w.services.arrived
+	<-w.services.arrived
+	a.as(acme, "mail", body("step_id", `"fresh"`)).problem(503, "overloaded", "same_key")
+	a.as(acme, "mail", body("step_id", `"running"`), "Prefer: wait=0").receipt(202, "started", "same_key")
+	if got := a.as(acme, "mail", body("step_id", `"known"`)).completed(); !got.Replayed {
+		t.Error("not replayed")
+	}
+	w.services.release()
+	(<-running).completed()
+	a.as(acme, "mail", body("step_id", `"fresh"`)).completed()
+	w.effects(3)
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,7 @@ type world struct {
 	client   *downstream.Client
 	keys     *auth.Keys
 	log      *record
+	inFlight int // limits.in_flight of the replicas that follow
 
 	lockFault   atomic.Pointer[memlock.Fault]
 	unreachable atomic.Bool // every dial of the downstream is refused
@@ -59,7 +61,7 @@ type setting func(*downstream.Spec)
 
 func newWorld(t testing.TB, settings ...setting) *world {
 	t.Helper()
-	w := &world{TB: t, store: memstore.New(), services: newServices(t), log: &record{}}
+	w := &world{TB: t, store: memstore.New(), services: newServices(t), log: &record{}, inFlight: 1000}
 	w.lock = memlock.New(func(verb string, n int) (bool, error) {
 		if f := w.lockFault.Load(); f != nil {
 			return (*f)(verb, n)
@@ -150,7 +152,7 @@ func (w *world) replica(name string) *replica {
 	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r.engine = once.New(once.Options{
 		Lock: w.lock, Store: w.store, Journal: w.store, Effects: w.client,
-		Lease: 10 * time.Second, HotTTL: time.Hour, NearCache: 1 << 20, MaxInFlight: 1000,
+		Lease: 10 * time.Second, HotTTL: time.Hour, NearCache: 1 << 20, MaxInFlight: w.inFlight,
 		Replica: name, Region: "north", Log: log,
 	})
 	r.gateway = gateway.New(gateway.Options{
@@ -199,10 +201,8 @@ func (w *world) redisDown(down bool) {
 // storeDown makes the named verbs of the store fail without being applied.
 func (w *world) storeDown(verbs ...memstore.Verb) {
 	w.store.SetFault(func(v memstore.Verb, _ intent.Key) memstore.Fault {
-		for _, down := range verbs {
-			if v == down {
-				return memstore.Refused
-			}
+		if slices.Contains(verbs, v) {
+			return memstore.Refused
 		}
 		return memstore.Healthy
 	})
