@@ -98,6 +98,7 @@ func TestLinger(t *testing.T) {
 		time.Sleep(10*time.Millisecond + 500*time.Microsecond)
 		w.Submit(3) // in time for the batch that lingers
 		time.Sleep(time.Millisecond)
+		synctest.Wait()
 		if len(got.batches) != 2 || len(got.batches[1]) != 3 || got.at[1].Sub(start) != 11*time.Millisecond {
 			t.Errorf("batches %v at %v; want the second with three items after 11 ms", got.batches, got.at)
 		}

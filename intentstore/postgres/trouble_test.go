@@ -64,16 +64,15 @@ func TestNoCancelRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, through := newProxy(t, dsn)
-	s := open(t, postgres.Options{DSN: through, Timeout: time.Second})
+	s, direct := open(t, postgres.Options{DSN: through, Timeout: 4 * time.Second}), open(t, postgres.Options{DSN: dsn})
 	left, late := started(2, 1), started(3, 1)
 	// An insert waits for a transaction that deletes a row of the same key.
 	blocker := connect(t, dsn)
 	for _, r := range []intent.Receipt{left, late} {
 		r.ClaimID = intent.ClaimID{9}
-		if b, err := s.Begin(t.Context(), r); err != nil || !b.Mine {
-			t.Fatalf("Begin: mine %v, %v", b.Mine, err)
-		}
+		must(t, mine(direct.Begin(t.Context(), r)))
 	}
+	must(t, mine(s.Begin(t.Context(), started(4, 1)))) // connects and prepares
 	exec(t, blocker, "BEGIN")
 	exec(t, blocker, "DELETE FROM intents")
 
@@ -132,7 +131,7 @@ func TestSilentServer(t *testing.T) {
 	if err := postgres.Migrate(t.Context(), server.DSN); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, postgres.Options{DSN: server.DSN, Timeout: time.Second})
+	s := open(t, postgres.Options{DSN: server.DSN, Timeout: 4 * time.Second})
 	r := started(1, 1)
 	if b, err := s.Begin(t.Context(), r); err != nil || !b.Mine {
 		t.Fatalf("Begin: mine %v, %v", b.Mine, err)
