@@ -48,9 +48,9 @@ each fresh call. A missed target is printed and is no failure.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&f.connections, "connections", 64, "connections that send calls")
-	flags.IntVar(&f.requests, "requests", 20000, "requests of each measurement")
-	flags.IntVar(&f.warmup, "warmup", 2000, "requests before each measurement")
-	flags.IntVar(&f.rounds, "rounds", 3, "rounds over all scenarios; medians are reported")
+	flags.IntVar(&f.requests, "requests", 10000, "requests of each measurement")
+	flags.IntVar(&f.warmup, "warmup", 1000, "requests before each measurement")
+	flags.IntVar(&f.rounds, "rounds", 5, "rounds over all scenarios; medians are reported")
 	flags.StringSliceVar(&f.scenarios, "scenarios", nil, "some of them, by name (default all)")
 	flags.DurationVar(&f.openFor, "open-for", 5*time.Second, "length of each run at a fixed rate; 0 leaves them out")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "limit for one measurement")

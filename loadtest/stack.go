@@ -35,6 +35,10 @@ const agentKey = "loadtest-agent-key"
 // startStack starts, in r, a downstream, the bare proxy, Redis, PostgreSQL and two replicas
 // of the gateway on these two.
 func startStack(ctx context.Context, r *rig.Rig, o stackOptions) (*stack, error) {
+	sync, err := r.SyncTime()
+	if err != nil {
+		return nil, err
+	}
 	downstream, err := r.StartSelf(ctx, "downstream", roleDownstream)
 	if err != nil {
 		return nil, err
@@ -85,7 +89,7 @@ func startStack(ctx context.Context, r *rig.Rig, o stackOptions) (*stack, error)
 		operator: first.Operator,
 		machine: map[string]string{
 			"go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-			"load_before": rig.LoadAverage(),
+			"load_before": rig.LoadAverage(), "fsync": sync.Round(10 * time.Microsecond).String(),
 			"cpus":        strconv.Itoa(runtime.NumCPU()), "gomaxprocs": strconv.Itoa(runtime.GOMAXPROCS(0)),
 			"redis": redis.Version, "redis_appendonly": strconv.FormatBool(o.appendOnly), "postgres": postgres.Version,
 		},

@@ -121,7 +121,12 @@ func (b *Bench) attempt(ctx context.Context, s Scenario, n int, send func(*load.
 	if _, err := pool.Closed(ctx, traffic, 0, b.Warmup); err != nil {
 		return sample, err
 	}
-	before, err := b.read(ctx)
+	// Counting costs the servers something, so it lies outside of what the meters see.
+	counted, err := b.counts(ctx)
+	if err != nil {
+		return sample, err
+	}
+	before, err := b.quiet(ctx)
 	if err != nil {
 		return sample, err
 	}
@@ -131,11 +136,19 @@ func (b *Bench) attempt(ctx context.Context, s Scenario, n int, send func(*load.
 	if err != nil {
 		return sample, err
 	}
-	after, err := b.read(ctx)
+	after, err := b.quiet(ctx)
+	if err != nil {
+		return sample, err
+	}
+	recounted, err := b.counts(ctx)
 	if err != nil {
 		return sample, err
 	}
 	sample.fill(s, res, before, after)
+	sample.Counts = map[string]float64{}
+	for name, count := range recounted {
+		sample.Counts[name] = float64(count-counted[name]) / float64(n)
+	}
 	return sample, b.verify(ctx, s)
 }
 
@@ -145,19 +158,15 @@ func call(hook func()) {
 	}
 }
 
-func (s *Sample) fill(sc Scenario, res load.Result, before, after reading) {
+func (s *Sample) fill(sc Scenario, res load.Result, before, after map[string]time.Duration) {
 	ms := func(p float64) float64 { return res.Latency.Percentile(p).Seconds() * 1e3 }
 	s.Rate, s.P50, s.P99, s.P999 = res.Rate(), ms(50), ms(99), ms(99.9)
 	s.CPU = map[string]float64{}
-	for part, used := range after.cpu {
-		s.CPU[part] = (used - before.cpu[part]).Seconds() * 1e6 / float64(s.Requests)
+	for part, used := range after {
+		s.CPU[part] = (used - before[part]).Seconds() * 1e6 / float64(s.Requests)
 	}
 	for _, part := range sc.Parts {
 		s.Total += s.CPU[part]
-	}
-	s.Counts = map[string]float64{}
-	for name, n := range after.counts {
-		s.Counts[name] = float64(n-before.counts[name]) / float64(s.Requests)
 	}
 }
 

@@ -7,12 +7,6 @@ import (
 	"time"
 )
 
-// reading is the state of the meters at a moment when nothing was going on.
-type reading struct {
-	cpu    map[string]time.Duration
-	counts map[string]int64
-}
-
 const (
 	quietWindow = 200 * time.Millisecond
 	// quietEnough is what a quiet stack may use in a window, over all its processes: the
@@ -23,34 +17,40 @@ const (
 	quietLimit = 5 * time.Second
 )
 
-// read waits until the stack does nothing, and reads the meters.
-func (b *Bench) read(ctx context.Context) (reading, error) {
+// quiet waits until the stack does nothing, and reads the meters.
+func (b *Bench) quiet(ctx context.Context) (map[string]time.Duration, error) {
 	now, err := b.meters()
 	if err != nil {
-		return reading{}, err
+		return nil, err
 	}
 	window := cmp.Or(b.window, quietWindow)
 	for waited := time.Duration(0); waited < quietLimit; waited += window {
 		select {
 		case <-ctx.Done():
-			return reading{}, ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(window):
 		}
 		before := now
 		if now, err = b.meters(); err != nil {
-			return reading{}, err
+			return nil, err
 		}
 		if used(before, now) <= quietEnough {
 			break
 		}
 	}
-	r := reading{cpu: now, counts: map[string]int64{}}
+	return now, nil
+}
+
+func (b *Bench) counts(ctx context.Context) (map[string]int64, error) {
+	counts := make(map[string]int64, len(b.Stack.Counters))
 	for name, counter := range b.Stack.Counters {
-		if r.counts[name], err = counter(ctx); err != nil {
-			return r, fmt.Errorf("counting %s: %w", name, err)
+		n, err := counter(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("counting %s: %w", name, err)
 		}
+		counts[name] = n
 	}
-	return r, nil
+	return counts, nil
 }
 
 func (b *Bench) meters() (map[string]time.Duration, error) {

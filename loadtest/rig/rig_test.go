@@ -197,6 +197,17 @@ func playOwner() {
 	time.Sleep(time.Hour)
 }
 
+func TestSyncTime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, false)
+	if took, err := r.SyncTime(); err != nil || took <= 0 {
+		t.Errorf("%s, %v", took, err)
+	}
+	if left, _ := os.ReadDir(r.Dir); len(left) != 0 {
+		t.Errorf("%v is left", left)
+	}
+}
+
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	skipIfMissing(t, func() error { _, err := RedisServer(); return err })
