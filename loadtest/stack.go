@@ -90,7 +90,7 @@ func startStack(ctx context.Context, r *rig.Rig, o stackOptions) (*stack, error)
 		machine: map[string]string{
 			"go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 			"load_before": rig.LoadAverage(), "fsync": sync.Round(10 * time.Microsecond).String(),
-			"cpus":        strconv.Itoa(runtime.NumCPU()), "gomaxprocs": strconv.Itoa(runtime.GOMAXPROCS(0)),
+			"cpus": strconv.Itoa(runtime.NumCPU()), "gomaxprocs": strconv.Itoa(runtime.GOMAXPROCS(0)),
 			"redis": redis.Version, "redis_appendonly": strconv.FormatBool(o.appendOnly), "postgres": postgres.Version,
 		},
 	}, nil
