@@ -23,7 +23,7 @@ import (
 
 // Environment of the tests that need PostgreSQL.
 const (
-	// EnvPostgres is a superuser's DSN of a server to use instead of starting one. Each
+	// EnvPostgres is a superuser's URL (postgres://...) of a server to use instead of starting one. Each
 	// test makes a database of its own there and drops it.
 	EnvPostgres = "LATCHKEY_TEST_POSTGRES"
 	// EnvRequire turns a missing server from a skipped test into a failed one when it is 1.
@@ -64,6 +64,10 @@ var shared = sync.OnceValues(func() (*PostgresServer, error) {
 // database makes one database and drops it when the test ends.
 func database(tb testing.TB, admin string) string {
 	tb.Helper()
+	u, err := url.Parse(admin)
+	if err != nil || u.Scheme == "" {
+		tb.Fatalf("%s must be a URL, postgres://user:password@host:port/database", EnvPostgres)
+	}
 	name := "latchkey_" + strings.ToLower(rand.Text()[:12])
 	Exec(tb, admin, "CREATE DATABASE "+name)
 	tb.Cleanup(func() {
@@ -74,11 +78,8 @@ func database(tb testing.TB, admin string) string {
 		defer c.Close(context.Background())
 		c.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)")
 	})
-	if u, err := url.Parse(admin); err == nil && u.Scheme != "" {
-		u.Path = "/" + name
-		return u.String()
-	}
-	return admin + " dbname=" + name
+	u.Path = "/" + name
+	return u.String()
 }
 
 // Exec runs statements one by one as the role of the DSN.

@@ -181,4 +181,26 @@ var racingTests = []test{
 			}
 		})
 	}},
+	{"receipts are archived while their guard is taken", func(b *bench) {
+		like, guard := b.rejected(intent.RetrySameKey), b.started().Guard
+		rows := make([]intent.Receipt, racers)
+		for i := range rows {
+			rows[i] = b.started()
+			if i%2 == 0 {
+				key := rows[i].Key
+				rows[i] = like
+				rows[i].Key = key
+			}
+			rows[i].Guard = guard
+		}
+		race(racers, func(i int) {
+			if i%2 == 1 {
+				if _, err := b.s.Begin(b.ctx, rows[i]); err != nil {
+					b.Errorf("Begin: %v", err)
+				}
+			} else if got, err := b.s.Archive(b.ctx, rows[i]); err != nil || got.Key != rows[i].Key {
+				b.Errorf("Archive: %v", err)
+			}
+		})
+	}},
 }

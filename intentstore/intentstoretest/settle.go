@@ -188,6 +188,18 @@ var archiveTests = []test{
 		}
 		b.same("row that stands", got, row)
 	}},
+	{"a rejected receipt is archived whoever holds its guard", func(b *bench) {
+		holder, like, r := b.begin(b.started()), b.rejected(intent.RetrySameKey), b.started()
+		key := r.Key
+		r = like
+		r.Key, r.Guard = key, holder.Guard
+		got, err := b.s.Archive(b.ctx, r)
+		if err != nil {
+			b.Fatalf("Archive: %v", err)
+		}
+		b.same("Archive", got, r)
+		b.same("Get", b.get(key), r)
+	}},
 	{"an archived row holds its guard", func(b *bench) {
 		like, r := b.completed(), b.started()
 		key, guard := r.Key, r.Guard

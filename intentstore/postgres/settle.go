@@ -60,7 +60,7 @@ func (s *Store) Archive(ctx context.Context, r intent.Receipt) (intent.Receipt, 
 		case own != nil:
 			f.answer.row = *own
 			f.known, f.doubt, f.err = s.barrier(own)
-		case holder != nil:
+		case holder != nil && r.Status != intent.Rejected: // a rejected row needs no guard
 			f.known, f.answer = true, standsAs{*holder, intent.ErrStale}
 		}
 		return f

@@ -79,8 +79,7 @@ func (s *Store) submit(ctx context.Context, o *op) error {
 	}
 }
 
-// batch runs what the writer gathered. The same key settled twice in one statement would be
-// applied once, in no particular order; so later ones go into a batch of their own.
+// batch runs what the writer gathered.
 func (s *Store) batch(ops []*op) {
 	slices.SortStableFunc(ops, order)
 	for len(ops) > 0 {
@@ -94,26 +93,29 @@ func (s *Store) batch(ops []*op) {
 }
 
 // apart splits sorted ops into those that may share one statement now, and those that go
-// later. Of rows that begin under one guard only the first is inserted. The others are
-// crowded out: they would lose to it, and their keys, tried while it holds the guard, could
-// deadlock with a rejected row that acts again. They are answered as not applied, so Begin
-// reads what stands and may come again.
+// later: a key settled twice in one statement is settled once, in no particular order.
+//
+// Of rows that begin under one guard or key only the first is inserted, so that a returned
+// key names one op. The others are crowded out: they would lose to it, and their keys,
+// tried while it holds the guard, could deadlock with a rejected row that acts again. They
+// are answered as not applied; whoever asked reads what stands and may come again.
 func apart(ops []*op) (now, crowded, later []*op) {
 	now = make([]*op, 0, len(ops))
-	var begun, settled *op
+	settled := make(map[intent.Key]bool, len(ops))
+	begun := make(map[intent.Digest]bool, 2*len(ops))
 	for _, o := range ops {
 		key, guard := o.key()
 		switch {
-		case o.settle != nil && settled != nil && settled.settle.Key == key:
+		case o.settle != nil && settled[key]:
 			later = append(later, o)
 			continue
 		case o.settle != nil:
-			settled = o
-		case begun != nil && cmp.Or(begun.begin, begun.archive).Guard == guard:
+			settled[key] = true
+		case begun[intent.Digest(key)] || begun[intent.Digest(guard)]:
 			crowded = append(crowded, o)
 			continue
 		default:
-			begun = o
+			begun[intent.Digest(key)], begun[intent.Digest(guard)] = true, true
 		}
 		now = append(now, o)
 	}

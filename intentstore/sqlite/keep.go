@@ -95,7 +95,10 @@ func (s *Store) Expire(ctx context.Context, settledBefore time.Time, limit int) 
 			changed, err = result.RowsAffected()
 			return err
 		})
-		return int(changed), err
+		if err != nil {
+			return 0, err
+		}
+		return int(changed), nil
 	})
 }
 
