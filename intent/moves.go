@@ -80,24 +80,28 @@ type Settlement struct {
 	Evidence   []byte
 	At         time.Time
 	Unsent     bool // proven not sent: the execution is not counted
+
+	// Of is the receipt that the move was made of. A store that finds the row still at its
+	// version may answer with Of.Apply instead of reading the row back.
+	Of *Receipt
 }
 
 // CompleteMove: the downstream's answer says that it happened.
 func (r *Receipt) CompleteMove(by string, out *Outcome, at time.Time) Settlement {
-	return Settlement{Verb: Complete, Key: r.Key, Guard: r.Guard, Fence: r.Fence, Status: Completed, Retry: RetryNever,
+	return Settlement{Verb: Complete, Of: r, Key: r.Key, Guard: r.Guard, Fence: r.Fence, Status: Completed, Retry: RetryNever,
 		Outcome: out, SettledBy: by, At: Micros(at)}
 }
 
 // RejectMove: it did not happen. retry is same_key or corrected; unsent says that provably
 // no byte of the request was written, and then by is "gateway" and out nil.
 func (r *Receipt) RejectMove(by string, retry Retry, after time.Duration, reason string, out *Outcome, unsent bool, at time.Time) Settlement {
-	return Settlement{Verb: Reject, Key: r.Key, Guard: r.Guard, Fence: r.Fence, Status: Rejected, Retry: retry, RetryAfter: after,
+	return Settlement{Verb: Reject, Of: r, Key: r.Key, Guard: r.Guard, Fence: r.Fence, Status: Rejected, Retry: retry, RetryAfter: after,
 		Reason: reason, Outcome: out, SettledBy: by, Unsent: unsent, At: Micros(at)}
 }
 
 // LoseMove: nobody can say. out holds the answer that did not tell, if there was one.
 func (r *Receipt) LoseMove(reason string, out *Outcome, at time.Time) Settlement {
-	return Settlement{Verb: Lose, Key: r.Key, Guard: r.Guard, Fence: r.Fence, Status: Unknown, Retry: RetryNever,
+	return Settlement{Verb: Lose, Of: r, Key: r.Key, Guard: r.Guard, Fence: r.Fence, Status: Unknown, Retry: RetryNever,
 		Reason: reason, Outcome: out, At: Micros(at)}
 }
 

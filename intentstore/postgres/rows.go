@@ -12,7 +12,7 @@ import (
 )
 
 // row holds the columns of one row as they are scanned, in the order of the files in
-// queries/: first those that every query returns, then the outcome.
+// queries/.
 type row struct {
 	key, guard, fingerprint, claim           pgtype.DriverBytes
 	class, durability, status, retry         string
@@ -26,8 +26,6 @@ type row struct {
 	targets                                  []any
 }
 
-const sharedColumns = 31 // what settle returns: everything but the outcome
-
 func newRow() *row {
 	w := new(row)
 	r, o := &w.receipt, &w.outcome
@@ -40,14 +38,10 @@ func newRow() *row {
 	return w
 }
 
-// scan reads the current row; whole says that the outcome's columns are among it.
-func (w *row) scan(rows pgx.Rows, whole bool) (intent.Receipt, error) {
+// scan reads the current row.
+func (w *row) scan(rows pgx.Rows) (intent.Receipt, error) {
 	w.receipt, w.outcome = intent.Receipt{}, intent.Outcome{} // fresh bytes for every receipt
-	targets := w.targets
-	if !whole {
-		targets = targets[:sharedColumns]
-	}
-	if err := rows.Scan(targets...); err != nil {
+	if err := rows.Scan(w.targets...); err != nil {
 		return intent.Receipt{}, err
 	}
 	r := w.receipt
@@ -73,7 +67,7 @@ func (w *row) scan(rows pgx.Rows, whole bool) (intent.Receipt, error) {
 	r.CreatedAt, r.StartedAt, r.SettleBy = w.created.UTC(), moment(w.started), moment(w.settleBy)
 	r.UnknownSince, r.SettledAt = moment(w.unknownSince), moment(w.settled)
 	r.Durable = true // whoever reads it reads an acknowledged row
-	if whole && w.outcomeStatus.Valid {
+	if w.outcomeStatus.Valid {
 		o := w.outcome
 		o.HTTPStatus = int(w.outcomeStatus.Int32)
 		if err := json.Unmarshal(w.outcomeHeaders, &o.Headers); err != nil {
@@ -93,7 +87,7 @@ func receipts(rows pgx.Rows, err error) ([]intent.Receipt, error) {
 	var out []intent.Receipt
 	w := newRow()
 	for rows.Next() {
-		r, err := w.scan(rows, true)
+		r, err := w.scan(rows)
 		if err != nil {
 			return nil, err
 		}

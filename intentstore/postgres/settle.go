@@ -23,11 +23,14 @@ func (s *Store) Settle(ctx context.Context, m intent.Settlement) (intent.Receipt
 		return intent.Receipt{}, err
 	}
 	a, err := resolve(ctx, s, "settle", op{settle: &m}, func(o *op) (f found[standsAs]) {
-		if o.applied {
-			return found[standsAs]{known: true, answer: standsAs{row: o.row}}
+		if o.applied && m.Of != nil && m.Of.Version+1 == o.version {
+			row, err := intentstore.Kept(*m.Of).Apply(m)
+			return found[standsAs]{known: true, answer: standsAs{row: row}, err: err}
 		}
 		row, err := s.Get(ctx, m.Key)
 		switch {
+		case o.applied && err == nil: // it was lost meanwhile, say, and this is the late answer
+			f.known, f.answer.row = true, row
 		case errors.Is(err, intent.ErrNone):
 			f.known, f.answer.result = true, err
 		case err != nil:

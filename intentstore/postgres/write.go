@@ -24,9 +24,9 @@ type op struct {
 	archive *intent.Receipt
 
 	// The answer, set before done is closed.
-	applied bool           // the statement wrote this row; only meaningful without doubt
-	row     intent.Receipt // settle: the row as written, without its outcome
-	doubt   bool           // it may have been committed, or not on the standby
+	applied bool   // the statement wrote this row; only meaningful without doubt
+	version uint64 // settle: of the row as written
+	doubt   bool   // it may have been committed, or not on the standby
 	err     error
 	done    chan struct{}
 }
@@ -156,7 +156,7 @@ func (s *Store) send(ops []*op) (doubt bool, err error) {
 	byKey := make(map[intent.Key]*op, len(ops))
 	moved := make(map[intent.Key]*op, len(ops))
 	for _, o := range ops {
-		o.applied, o.row = false, intent.Receipt{}
+		o.applied, o.version = false, 0
 		switch {
 		case o.begin != nil:
 			begins, byKey[o.begin.Key] = append(begins, o.begin), o
@@ -175,15 +175,14 @@ func (s *Store) send(ops []*op) (doubt bool, err error) {
 	}
 	if len(settles) > 0 {
 		b.Queue(settleSQL, settleColumns(settles)...).Query(func(rows pgx.Rows) error {
-			w := newRow()
+			var raw []byte
+			var version int64
 			for rows.Next() {
-				r, err := w.scan(rows, false)
-				if err != nil {
+				if err := rows.Scan(&raw, &version); err != nil {
 					return err
 				}
-				o := moved[r.Key]
-				r.Outcome = o.settle.Outcome
-				o.applied, o.row = true, r
+				o := moved[intent.Key(raw)]
+				o.applied, o.version = true, uint64(version)
 			}
 			return rows.Err()
 		})

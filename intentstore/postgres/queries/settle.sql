@@ -1,6 +1,7 @@
 -- settle: applies a batch of settlements with the meaning of intent.Receipt.Apply, each
 -- only if its row still has the fence and one of the statuses that the move leads from
--- (intent.Moves). Returns what the settlement itself does not say.
+-- (intent.Moves). Returns the new versions: where a version is that of the receipt which the
+-- settlement was made of, plus one, the caller knows the row.
 UPDATE intents i SET
   status            = s.status,
   retry             = s.retry,
@@ -24,7 +25,4 @@ FROM unnest
   AS s (key, fence, from_words, status, retry, retry_after, reason, settled_by, evidence,
    outcome_status, outcome_headers, outcome_body, outcome_truncated, outcome_length, outcome_sha256, at, unsent)
 WHERE i.key = s.key AND i.fence = s.fence AND i.status = ANY (string_to_array(s.from_words, ' '))
-RETURNING
-  i.key, i.guard, i.fingerprint, i.tenant, i.tool, i.class, i.durability, i.run_id, i.step_id, i.occurrence, i.args,
-  i.status, i.retry, i.retry_after, i.reason, i.expired, i.fence, i.version, i.claim_id, i.attempts, i.executions,
-  i.created_at, i.started_at, i.settle_by, i.unknown_since, i.settled_at, i.settled_by, i.evidence, i.traceparent, i.replica, i.region
+RETURNING i.key, i.version
