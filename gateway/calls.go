@@ -76,9 +76,6 @@ func (g *Gateway) request(c *gin.Context) (once.Request, *intent.Error) {
 	if err := required(&r); err != nil {
 		return r, err
 	}
-	if err := r.Tool.Validate(r.Tool.Rules.Normalised(r.Args)); err != nil {
-		return r, err
-	}
 	r.Wait = min(r.Tool.Timeout+settling, g.Wait)
 	// A read is passed on whole: there is nothing to wait for apart from it.
 	if n, ok := preferWait(c.Request.Header); ok && r.Tool.Class != intent.ReadOnly {

@@ -11,7 +11,10 @@ import (
 // Forward passes a read-only call on: no key, no claim, no row, only the downstream's
 // permits and breaker. The answer has the shape of a receipt with a zero key.
 func (e *Engine) Forward(ctx context.Context, r Request) Answer {
-	args := r.Tool.Rules.Derive(r.Call).Args
+	args := r.Tool.Rules.Normalised(r.Args)
+	if err := r.Tool.Validate(args); err != nil {
+		return Answer{Decision: intent.Refused, Err: err}
+	}
 	done, refused := e.Effects.Admit(r.Tool)
 	if refused != nil {
 		return notSent(refused.NotSentWhy, "The downstream of "+r.Tool.Name+" takes no calls at the moment.", refused.RetryAfter)

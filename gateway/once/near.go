@@ -1,6 +1,8 @@
 package once
 
 import (
+	"sync"
+
 	"github.com/maypok86/otter/v2"
 
 	"github.com/latchkey-gateway/latchkey/intent"
@@ -13,16 +15,21 @@ type nearCache struct {
 	receipts *otter.Cache[intent.Key, *cached]
 }
 
+// cached is one receipt, and its bytes once it was asked for.
 type cached struct {
 	receipt  intent.Receipt
-	rendered []byte
+	rendered func() []byte
 }
 
 func (n *nearCache) init(maxBytes int64) {
 	n.receipts = otter.Must(&otter.Options[intent.Key, *cached]{
 		MaximumWeight: uint64(max(maxBytes, 1)),
 		Weigher: func(_ intent.Key, c *cached) uint32 {
-			return uint32(1024 + 2*len(c.rendered))
+			body := 0
+			if c.receipt.Outcome != nil {
+				body = len(c.receipt.Outcome.Body)
+			}
+			return uint32(4096 + 3*(body+len(c.receipt.Args))) // base64 and both forms, at the most
 		},
 	})
 }
@@ -34,12 +41,12 @@ func (n *nearCache) answer(id intent.Identity) (Answer, bool) {
 	if !ok || c.receipt.Fingerprint != id.Fingerprint {
 		return Answer{}, false // the claim answers a mismatch
 	}
-	return Answer{Receipt: c.receipt, rendered: c.rendered, Replayed: true, Decision: intent.Replayed}, true
+	return Answer{Receipt: c.receipt, rendered: c.rendered(), Replayed: true, Decision: intent.Replayed}, true
 }
 
 func (n *nearCache) add(r intent.Receipt) {
 	if r.Expired {
 		return
 	}
-	n.receipts.Set(r.Key, &cached{receipt: r, rendered: r.AppendJSON(nil, true)})
+	n.receipts.Set(r.Key, &cached{r, sync.OnceValue(func() []byte { return r.AppendJSON(nil, true) })})
 }

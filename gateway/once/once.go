@@ -108,7 +108,7 @@ func within(ctx context.Context, group *sync.WaitGroup) error {
 	}
 }
 
-// Request is one arrival of a call, already parsed and validated.
+// Request is one arrival of a call, parsed but not yet validated.
 type Request struct {
 	Tool        *downstream.Tool
 	intent.Call               // with the tenant of the credential
@@ -136,12 +136,16 @@ func (e *Engine) provisional(id intent.Identity, r Request) intent.Receipt {
 // Do answers one arrival of a call: DESIGN §4 from top to bottom. A caller that goes away
 // stops the waiting, never the work.
 func (e *Engine) Do(ctx context.Context, r Request) Answer {
-	// 1. Key. Nothing is stored yet; bad input never gets here.
+	// 1. Key. Nothing is stored yet.
 	id := r.Tool.Rules.Derive(r.Call)
 
 	// 2. Near cache: completed is final, so a replay needs no network.
 	a, known := e.near.answer(id)
 	if !known {
+		// What was accepted before need not be checked again; all else is, before it is stored.
+		if err := r.Tool.Validate(id.Args); err != nil {
+			return Answer{Decision: intent.Refused, Err: err}
+		}
 		// 3. Local collapse: one leader per key and fingerprint; the others wait on it.
 		f, leads := e.flights.join(id, r, e.provisional(id, r))
 		if f == nil {
