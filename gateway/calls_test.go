@@ -70,7 +70,6 @@ func TestStillRunningAfterTheWait(t *testing.T) {
 
 // An answer with an address is worth nothing unless something is at that address.
 func TestStartedHasAReceiptToAskFor(t *testing.T) {
-	t.Skip("gateway/once: Engine.wait hands out the provisional receipt before the claim and the write-ahead")
 	w, a := oneReplica(t)
 	w.services.answer(w.services.hold(answer(200, `{"done":true}`)))
 	for _, tool := range []string{"mail", "hot"} {
@@ -81,7 +80,6 @@ func TestStartedHasAReceiptToAskFor(t *testing.T) {
 
 // Not waiting for the effect is not the same as not being told that there will be none.
 func TestNotWaitingStillTellsWhatWillNotRun(t *testing.T) {
-	t.Skip("gateway/once: Engine.wait hands out the provisional receipt before the claim and the write-ahead")
 	_, a := oneReplica(t)
 	a.call("mail", `{"id":1,"memo":"x"}`).completed()
 	for range 20 {

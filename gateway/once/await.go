@@ -25,8 +25,8 @@ func (e *Engine) await(ctx context.Context, f *flight, s standing) standing {
 	defer stop()
 	for pause := pollFirst; ; pause = min(pause*3/2, pollMost) {
 		s = e.look(ctx, f, s)
-		if s.code == lock.Held && s.receipt != nil {
-			f.latest.Store(s.receipt)
+		if s.code == lock.Held {
+			e.note(ctx, f, s)
 		}
 		if s.code != lock.Held || f.waiting.Load() == 0 {
 			return s
@@ -89,4 +89,15 @@ func waiting(id intent.Identity, rec lock.Record) lock.Code {
 		return lock.Settled
 	}
 	return code
+}
+
+// note shows those who stop waiting what another replica has on record.
+func (e *Engine) note(ctx context.Context, f *flight, s standing) {
+	if s.receipt != nil {
+		f.stands(s.receipt)
+	} else if f.leaving.Load() {
+		if row, err := e.Store.Get(ctx, f.id.Key); err == nil {
+			f.stands(&row)
+		}
+	}
 }

@@ -18,6 +18,9 @@ type flight struct {
 	provisional intent.Receipt
 	latest      atomic.Pointer[intent.Receipt] // what is known so far, for those who stop waiting
 	waiting     atomic.Int64
+	leaving     atomic.Bool   // somebody's wait is over, and latest is on record nowhere yet
+	decided     chan struct{} // closed once it is
+	decide      sync.Once
 	done        chan struct{}
 	answer      Answer // set before done is closed
 }
@@ -50,11 +53,17 @@ func (fs *flights) join(id intent.Identity, r Request, provisional intent.Receip
 	if len(fs.open) >= fs.max {
 		return nil, false
 	}
-	f = &flight{id: id, req: r, provisional: provisional, done: make(chan struct{})}
+	f = &flight{id: id, req: r, provisional: provisional, done: make(chan struct{}), decided: make(chan struct{})}
 	f.latest.Store(&f.provisional)
 	f.waiting.Add(1)
 	fs.open[k] = f
 	return f, true
+}
+
+// stands notes what is on record for the key now. r MUST NOT be changed afterwards.
+func (f *flight) stands(r *intent.Receipt) {
+	f.latest.Store(r)
+	f.decide.Do(func() { close(f.decided) })
 }
 
 func (fs *flights) finish(f *flight, a Answer) {
@@ -65,6 +74,10 @@ func (fs *flights) finish(f *flight, a Answer) {
 	close(f.done)
 }
 
+// decideWithin bounds what claim and write-ahead may take before a caller who does not want
+// to wait is answered without them.
+const decideWithin = 5 * time.Second
+
 // wait returns the flight's answer, or what is known when the wait ends first: then the
 // work goes on and the caller holds a receipt to ask with.
 func (e *Engine) wait(ctx context.Context, f *flight, leads bool, limit time.Duration) Answer {
@@ -73,12 +86,26 @@ func (e *Engine) wait(ctx context.Context, f *flight, leads bool, limit time.Dur
 	defer timer.Stop()
 	select {
 	case <-f.done:
+	case <-timer.C:
+		// Not sent away with the address of nothing: claim and write-ahead, which their
+		// own timeouts bound, say whether there will be a receipt at all.
+		f.leaving.Store(true)
+		timer.Reset(decideWithin)
+		select {
+		case <-f.done:
+		case <-f.decided:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
+	select {
+	case <-f.done:
 		if leads {
 			return f.answer
 		}
 		return f.answer.follow()
-	case <-timer.C:
-	case <-ctx.Done():
+	default:
 	}
 	latest := f.latest.Load()
 	if f.req.Tool.Durability == intent.Hot && latest != &f.provisional {

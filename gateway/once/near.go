@@ -25,11 +25,7 @@ func (n *nearCache) init(maxBytes int64) {
 	n.receipts = otter.Must(&otter.Options[intent.Key, *cached]{
 		MaximumWeight: uint64(max(maxBytes, 1)),
 		Weigher: func(_ intent.Key, c *cached) uint32 {
-			body := 0
-			if c.receipt.Outcome != nil {
-				body = len(c.receipt.Outcome.Body)
-			}
-			return uint32(4096 + 3*(body+len(c.receipt.Args))) // base64 and both forms, at the most
+			return uint32(1024 + 3*weight(&c.receipt)) // base64 and both forms, at the most
 		},
 	})
 }

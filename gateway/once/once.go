@@ -240,7 +240,7 @@ func (e *Engine) act(ctx context.Context, f *flight, h *holder) (Answer, *standi
 		row = begun.Row
 	}
 	h.begun(row.Fence)
-	f.latest.Store(&row)
+	f.stands(new(row)) // a copy: row goes on to change
 
 	// 7. Execute, once. MayBegin is the last look at our own lease before the first byte.
 	// Dies here or before 9: the effect may have happened and the row says started. The
@@ -257,8 +257,8 @@ func (e *Engine) act(ctx context.Context, f *flight, h *holder) (Answer, *standi
 	// 9. Settle: store, then Redis and whoever waits there, then near cache, then answer.
 	row = e.settle(ctx, row, move(&row, verdict, time.Now()))
 	a := Answer{Receipt: row, Decision: intent.Executed, RetryAfter: row.RetryAfter}
-	if verdict.Unsent {
-		a.Decision = intent.Refused
+	if row.Status == intent.Rejected && row.Retry == intent.RetrySameKey {
+		a.Decision = intent.Refused // provably not sent, or not accepted for now
 	}
 	return a, nil
 }
