@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/latchkey-gateway/latchkey/intent"
 )
@@ -52,6 +53,9 @@ func (t *Tool) outcome(o Observed) *intent.Outcome {
 			if len(value) > maxHeaderValue {
 				continue // half a value is worse than none
 			}
+			if !utf8.ValidString(value) {
+				value = latin1(value) // what such bytes are, when they are anything (RFC 9110 §5.5)
+			}
 			if out.Headers == nil {
 				out.Headers = make(map[string]string, 4)
 			}
@@ -70,4 +74,12 @@ func connectionOptions(h http.Header) []string {
 		}
 	}
 	return names
+}
+
+func latin1(s string) string {
+	runes := make([]rune, len(s))
+	for i := range len(s) {
+		runes[i] = rune(s[i])
+	}
+	return string(runes)
 }

@@ -179,7 +179,6 @@ func TestWhichHeadersAreKept(t *testing.T) {
 // File names outside ASCII come as Latin-1 more often than not. The result must be stored
 // all the same.
 func TestHeadersThatAreNotUTF8(t *testing.T) {
-	t.Skip("downstream: Tool.outcome keeps header values that are not UTF-8, which no store takes")
 	w, a := oneReplica(t)
 	w.services.answer(answer(200, `{}`, "Content-Disposition", "attachment; filename=\"caf\xe9.pdf\"", "X-Ticket", "T\x80"))
 	got := a.call("mail", `{"id":1}`).completed()
