@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/latchkey-gateway/latchkey/intent"
+	"github.com/latchkey-gateway/latchkey/intentstore"
 	"github.com/latchkey-gateway/latchkey/lock"
 )
 
@@ -141,15 +142,16 @@ func sleep(d time.Duration, ended <-chan struct{}) bool {
 	}
 }
 
-// maxUnstored bounds what waits in memory for the store. Durable calls cannot exceed the
-// calls in flight, for without a store none begins; hot ones can, and what does not fit
-// here is in Redis, where the sweeper finds it.
-const maxUnstored = 1 << 16
+// maxUnstored bounds the bytes that wait in memory for the store. Durable calls cannot
+// exceed the calls in flight, for without a store none begins; hot ones can, and what does
+// not fit here is in Redis, where the sweeper finds it.
+const maxUnstored = 64 << 20
 
 // unstored are receipts whose state the store has not acknowledged.
 type unstored struct {
 	mu     sync.Mutex
 	open   map[intent.Key]intent.Receipt
+	bytes  int
 	signal chan struct{}
 }
 
@@ -159,14 +161,28 @@ func (u *unstored) init() {
 
 func (u *unstored) add(r intent.Receipt) {
 	u.mu.Lock()
-	if len(u.open) < maxUnstored || r.Durability == intent.Durable {
+	before, replaces := u.open[r.Key]
+	if u.bytes < maxUnstored || replaces || r.Durability == intent.Durable {
+		if replaces {
+			u.bytes -= weight(&before)
+		}
 		u.open[r.Key] = r
+		u.bytes += weight(&r)
 	}
 	u.mu.Unlock()
 	select {
 	case u.signal <- struct{}{}:
 	default:
 	}
+}
+
+// weight is about what a receipt takes in memory.
+func weight(r *intent.Receipt) int {
+	n := 1024 + len(r.Args)
+	if r.Outcome != nil {
+		n += len(r.Outcome.Body)
+	}
+	return n
 }
 
 func (u *unstored) get(k intent.Key) (intent.Receipt, bool) {
@@ -181,6 +197,7 @@ func (u *unstored) drop(r intent.Receipt) {
 	u.mu.Lock()
 	if now, ok := u.open[r.Key]; ok && now.Fence == r.Fence && now.Version == r.Version {
 		delete(u.open, r.Key)
+		u.bytes -= weight(&now)
 	}
 	u.mu.Unlock()
 }
@@ -215,6 +232,12 @@ func (e *Engine) storeUnstored() {
 		for _, r := range e.unstored.all() {
 			g.Go(func() error {
 				row, err := e.Keep(context.Background(), r)
+				if refused, ok := errors.AsType[*intentstore.RowError](err); ok {
+					// No try will do. It stays in Redis, and its row, if any, becomes unknown.
+					e.Log.Error("the store refuses a receipt", "key", r.Key.Short(), "error", refused)
+					e.unstored.drop(r)
+					return nil
+				}
 				if err != nil {
 					return err
 				}
