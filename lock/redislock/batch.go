@@ -31,19 +31,21 @@ type op struct {
 	done   chan struct{} // nil when nobody waits
 }
 
-// batcher sends ops in pipelines. Each of its senders takes what is there and sends it at
-// once: a lone op does not wait for company, and while all senders are waiting for Redis
-// the next batch gathers by itself.
+// batcher sends ops in pipelines. Each of its senders takes what is there: a lone op goes at
+// once, several wait a moment for more, and while all senders are waiting for Redis the
+// next batch gathers by itself.
 type batcher struct {
 	client  redis.UniversalClient
 	timeout time.Duration
+	linger  time.Duration
+	turn    sync.Mutex // of gathering
 	queue   chan *op
 	quit    chan struct{}
 	senders sync.WaitGroup
 }
 
-func newBatcher(client redis.UniversalClient, senders int, timeout time.Duration) *batcher {
-	b := &batcher{client: client, timeout: timeout, queue: make(chan *op, queueDepth), quit: make(chan struct{})}
+func newBatcher(client redis.UniversalClient, senders int, timeout, linger time.Duration) *batcher {
+	b := &batcher{client: client, timeout: timeout, linger: linger, queue: make(chan *op, queueDepth), quit: make(chan struct{})}
 	for range senders {
 		b.senders.Go(b.send)
 	}
@@ -107,23 +109,51 @@ func (b *batcher) tell(plain ...redis.Cmder) {
 	}
 }
 
+// send sends batch after batch. The senders take turns at gathering, so that one lingering
+// is not robbed of its company by another.
 func (b *batcher) send() {
 	batch := make([]*op, 0, maxBatch)
+	linger := time.NewTimer(time.Hour)
+	defer linger.Stop()
 	for {
+		b.turn.Lock()
 		select {
 		case o := <-b.queue:
 			batch = b.gather(append(batch[:0], o))
-			b.exec(batch)
-			clear(batch) // let go of receipts while idle
 		case <-b.quit:
+			b.turn.Unlock()
 			return
 		}
+		if b.linger > 0 && crowd(batch) {
+			linger.Reset(b.linger)
+			<-linger.C
+			batch = b.gather(batch)
+		}
+		b.turn.Unlock()
+		b.exec(batch)
+		clear(batch) // let go of receipts while idle
 	}
+}
+
+// crowd says whether several callers wait already: then a little longer costs them little
+// and saves everybody's system calls. A lone caller never waits for company.
+func crowd(batch []*op) bool {
+	waiting := 0
+	for _, o := range batch {
+		if o.done != nil {
+			waiting++
+		}
+	}
+	return waiting > 1
 }
 
 // gather adds what is there already, and waits for nothing.
 func (b *batcher) gather(batch []*op) []*op {
-	for bytes := batch[0].size; len(batch) < maxBatch && bytes < maxBatchBytes; {
+	bytes := 0
+	for _, o := range batch {
+		bytes += o.size
+	}
+	for len(batch) < maxBatch && bytes < maxBatchBytes {
 		select {
 		case o := <-b.queue:
 			batch = append(batch, o)

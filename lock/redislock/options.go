@@ -38,6 +38,9 @@ type Options struct {
 	// Senders is how many pipelines may be in flight at once; default 2. One is the
 	// cheapest, by a little, and lets a slow node of a cluster hold up all others.
 	Senders int
+	// Linger is how long a pipeline waits for more where several callers wait already;
+	// default 1 ms, negative not at all.
+	Linger time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -49,6 +52,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 500 * time.Millisecond
+	}
+	if o.Linger == 0 {
+		o.Linger = time.Millisecond
 	}
 	if o.Senders <= 0 {
 		o.Senders = 2

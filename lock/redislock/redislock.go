@@ -46,7 +46,7 @@ func New(o Options) (*Locker, error) {
 	l := &Locker{
 		client:  client,
 		keys:    keys{prefix: o.Prefix},
-		batcher: newBatcher(client, o.Senders, o.Timeout),
+		batcher: newBatcher(client, o.Senders, o.Timeout, o.Linger),
 		watcher: newWatcher(client, o.Timeout),
 	}
 	l.close = sync.OnceValue(func() error {
