@@ -268,8 +268,10 @@ func (s *PostgresServer) stop(immediate bool) {
 }
 
 // Pause stops all of the server's processes where they are: connections stay open and
-// nothing answers. Resume lets them go on.
-func (s *PostgresServer) Pause()  { s.signal(syscall.SIGSTOP) }
+// nothing answers.
+func (s *PostgresServer) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets them go on.
 func (s *PostgresServer) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *PostgresServer) signal(sig syscall.Signal) {
