@@ -94,6 +94,6 @@
 //     byte of the request can send late. This does harm only if the key was re-executed
 //     meanwhile, on a downstream that neither dedupes nor can be asked.
 //  6. OnlyDoor: agents reach the downstream through Latchkey alone.
-//  7. WithinRetention: a call repeated after the tombstone's life, or on a hot tool after
-//     the hot window, acts again.
+//  7. WithinRetention: a call repeated after the tombstone's life acts again; so does one of
+//     a hot tool after the hot window, or after Redis has lost its memory.
 package intent

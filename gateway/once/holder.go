@@ -49,11 +49,17 @@ func (h *holder) mayBegin() bool { return !h.gone.Load() && h.monotonic() < h.de
 // begun notes the fence that the store decided on; renewals write it from now on.
 func (h *holder) begun(fence uint64) { h.fence.Store(fence) }
 
-// holders are the claims that this replica renews.
+// holders are the claims that this replica renews, and those that it may have left in
+// Redis without acting on them.
 type holders struct {
 	mu   sync.Mutex
 	open map[*holder]struct{}
+	left []*holder // at most maxLeft
 }
+
+// maxLeft bounds the claims to be released later. What does not fit becomes unknown when
+// its lease runs out, which is safe and less helpful.
+const maxLeft = 4096
 
 func (hs *holders) init() { hs.open = make(map[*holder]struct{}) }
 
@@ -67,6 +73,22 @@ func (hs *holders) drop(h *holder) {
 	hs.mu.Lock()
 	delete(hs.open, h)
 	hs.mu.Unlock()
+}
+
+func (hs *holders) leave(h *holder) {
+	hs.mu.Lock()
+	if len(hs.left) < maxLeft {
+		hs.left = append(hs.left, h)
+	}
+	hs.mu.Unlock()
+}
+
+func (hs *holders) takeLeft() []*holder {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	left := hs.left
+	hs.left = nil
+	return left
 }
 
 // due returns the claims whose lease has less than two thirds left.
@@ -92,6 +114,14 @@ func (e *Engine) renewLeases() {
 		case <-e.closing:
 			return
 		case <-tick.C:
+		}
+		for _, h := range e.holders.takeLeft() {
+			if !e.redis.up() {
+				e.holders.leave(h)
+			} else if err := e.Lock.Release(context.Background(), h.ask.Guard, h.ask.ClaimID); err != nil {
+				e.redis.note(err)
+				e.holders.leave(h)
+			}
 		}
 		due := e.holders.due(e.Lease)
 		if len(due) == 0 {

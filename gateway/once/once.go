@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -154,7 +155,10 @@ func (e *Engine) Do(ctx context.Context, r Request) Answer {
 		} else {
 			if leads {
 				detached := context.WithoutCancel(ctx)
-				e.work.Go(func() { e.flights.finish(f, e.lead(detached, f)) })
+				e.work.Go(func() {
+					defer e.survive(f)
+					e.flights.finish(f, e.lead(detached, f))
+				})
 			}
 			a = e.wait(ctx, f, leads, r.Wait)
 		}
@@ -163,6 +167,15 @@ func (e *Engine) Do(ctx context.Context, r Request) Answer {
 	// 10. Journal: off the hot path; losing a row costs a line in a list.
 	e.journal.add(r, id.Key, a, e.Replica, e.Region)
 	return a
+}
+
+// survive keeps a bug in one call from ending all calls under way. For its key, nothing
+// more happens here: what is durable is what a crash would have left.
+func (e *Engine) survive(f *flight) {
+	if failure := recover(); failure != nil {
+		e.Log.Error("panic", "key", f.id.Key.Short(), "tool", f.req.Tool.Name, "failure", failure, "stack", string(debug.Stack()))
+		e.flights.finish(f, Answer{Decision: intent.Pending, Err: intent.Errorf(intent.Internal, nil, "The gateway failed on this call.")})
+	}
 }
 
 // lead takes one key from the claim to an answer, on behalf of everyone who waits for it.
@@ -310,6 +323,9 @@ func (e *Engine) claim(ctx context.Context, f *flight, h *holder) standing {
 		}
 		e.Log.Warn("redis cannot be asked; the store decides alone", "step", "claim", "key", f.id.Key.Short(), "error", err)
 		e.holders.drop(h)
+		if h.ask.Hot {
+			e.holders.leave(h) // it may have been applied, and would count as started
+		}
 	}
 	if f.req.Tool.Durability == intent.Hot {
 		return standing{code: lost, problem: notSent("redis_unavailable", "The gateway cannot reach its Redis, and "+f.req.Tool.Name+" is kept there alone.", time.Second)}

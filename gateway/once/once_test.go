@@ -8,6 +8,7 @@ import (
 
 	"github.com/latchkey-gateway/latchkey/downstream"
 	"github.com/latchkey-gateway/latchkey/intent"
+	"github.com/latchkey-gateway/latchkey/lock/memlock"
 )
 
 func TestOneCallThenReplay(t *testing.T) {
@@ -186,6 +187,47 @@ func TestIrreversibleWaitsForAPerson(t *testing.T) {
 		}
 		if n := w.effect.total(); n != 0 {
 			t.Errorf("%d effects without approval", n)
+		}
+	})
+}
+
+// A hot claim whose reply was lost may stand in Redis. Nothing was sent, and the caller was
+// told so: the claim is given back, not left to become unknown.
+func TestHotClaimWithLostReplyIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(verb string, n int) (bool, error) {
+			if verb == memlock.Claim && n == 1 {
+				return true, errStep
+			}
+			return false, nil
+		})
+		a, b := w.replica("a"), w.replica("b")
+		defer a.close()
+		defer b.close()
+		if got := a.Do(t.Context(), w.call("hot", `{"id":1}`)); got.Err == nil || got.Err.Category != intent.NotSent {
+			t.Fatalf("%+v", got)
+		}
+		time.Sleep(lease * 2 / 3)
+		if got := b.Do(t.Context(), w.call("hot", `{"id":1}`)); got.Receipt.Status != intent.Completed {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+// A bug in one call ends that call alone; its key is left as a crash would leave it.
+func TestPanicEndsOneCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		a := w.replica("a")
+		defer a.close()
+		w.effect.behave = func(int) downstream.Observed { panic("a bug") }
+		if got := a.Do(t.Context(), w.call("mail", `{"id":1}`)); got.Err == nil || got.Err.Category != intent.Internal {
+			t.Fatalf("%+v", got)
+		}
+		time.Sleep(2 * lease)
+		a.sweep()
+		if got := a.Do(t.Context(), w.call("mail", `{"id":1}`)); got.Receipt.Status != intent.Unknown {
+			t.Fatalf("%+v", got)
 		}
 	})
 }

@@ -125,6 +125,7 @@ func (e *effects) Execute(_ context.Context, c downstream.Call) downstream.Obser
 		return downstream.Observed{NotSentWhy: "lease", Err: errors.New("lease")}
 	}
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.n++
 	seen := ok(fmt.Sprintf(`{"n":%d}`, e.n))
 	if e.behave != nil {
@@ -136,6 +137,7 @@ func (e *effects) Execute(_ context.Context, c downstream.Call) downstream.Obser
 	slow := e.slow
 	e.mu.Unlock()
 	time.Sleep(slow)
+	e.mu.Lock()
 	return seen
 }
 
