@@ -46,13 +46,13 @@ func TestRedisForgetsWhileOneActs(t *testing.T) {
 	})
 	first, second := make(chan reply, 1), make(chan reply, 1)
 	go func() { first <- s.replicas[0].call("slow", "1") }()
-	<-acting
+	wait(t, "the effect", acting)
 	redis.FlushAll(t)
 	go func() { second <- s.replicas[1].call("slow", "1") }()
 	time.Sleep(500 * time.Millisecond) // the second one finds the row and waits
 	close(release)
-	(<-first).want(t, "first", 200, "completed", "never")
-	(<-second).want(t, "second", 200, "completed", "never")
+	wait(t, "the first answer", first).want(t, "first", 200, "completed", "never")
+	wait(t, "the second answer", second).want(t, "second", 200, "completed", "never")
 	s.ledger.want(t, 1)
 }
 
@@ -67,7 +67,7 @@ func TestRedisDown(t *testing.T) {
 	b.call("mail", "1").want(t, "from the row", 200, "completed", "never")
 	a.call("mail", "2").want(t, "fresh", 200, "completed", "never")
 	b.call("mail", "2").want(t, "duplicate", 200, "completed", "never")
-	hot := a.call("note", "3")
+	hot := a.once("note", "3")
 	hot.want(t, "hot", 503, "", "same_key")
 	if hot.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
@@ -107,7 +107,7 @@ func TestStoreDownBeforeTheEffect(t *testing.T) {
 	p.call("mail", "1").want(t, "before", 200, "completed", "never")
 	postgres.Stop(true)
 	p.call("mail", "1").want(t, "replay", 200, "completed", "never")
-	r := p.call("mail", "2")
+	r := p.once("mail", "2")
 	r.want(t, "fresh", 503, "", "same_key")
 	if r.receipt.Code != "not_sent" || r.header.Get("Retry-After") == "" {
 		t.Errorf("%s %v", r.body, r.header)
@@ -161,12 +161,16 @@ func TestCallerGone(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	go func() {
-		s.replicas[0].do(ctx, "key-a", "POST", "/v1/tools/slow/calls", callBody("1"))
-		close(gone)
+		defer close(gone)
+		for ctx.Err() == nil {
+			if r, err := s.replicas[0].do(ctx, "key-a", "POST", "/v1/tools/slow/calls", callBody("1")); err != nil || r.code != 503 {
+				return
+			}
+		}
 	}()
-	<-acting
+	wait(t, "the effect", acting)
 	hangUp()
-	<-gone
+	wait(t, "the caller", gone)
 	close(release)
 	s.replicas[0].call("slow", "1").want(t, "the same call again", 200, "completed", "never")
 	s.ledger.want(t, 1)
@@ -175,20 +179,18 @@ func TestCallerGone(t *testing.T) {
 // TestAnswerSlowerThanTheLease: a claim is renewed while its effect takes longer.
 func TestAnswerSlowerThanTheLease(t *testing.T) {
 	t.Parallel()
-	s := newSystem(t, 2) // the lease is 2 s
-	acting := make(chan struct{})
-	s.ledger.set(func(int, http.ResponseWriter, *http.Request) bool {
-		close(acting)
-		time.Sleep(5 * time.Second)
-		return false
-	})
-	first := make(chan reply, 1)
+	s := newSystem(t, 2) // the lease is 4 s
+	acting, release := make(chan struct{}), make(chan struct{})
+	s.ledger.set(func(int, http.ResponseWriter, *http.Request) bool { close(acting); <-release; return false })
+	first, second := make(chan reply, 1), make(chan reply, 1)
 	go func() { first <- s.replicas[0].call("slow", "1") }()
-	<-acting
-	time.Sleep(3 * time.Second)
+	wait(t, "the effect", acting)
+	time.Sleep(6 * time.Second)
 	s.replicas[1].call("slow", "1", "Prefer", "wait=0").want(t, "meanwhile", 202, "started", "same_key")
-	s.replicas[1].call("slow", "1").want(t, "a duplicate that waits", 200, "completed", "never")
-	(<-first).want(t, "first", 200, "completed", "never")
+	go func() { second <- s.replicas[1].call("slow", "1") }()
+	close(release)
+	wait(t, "the first answer", first).want(t, "first", 200, "completed", "never")
+	wait(t, "the second answer", second).want(t, "a duplicate that waits", 200, "completed", "never")
 	s.ledger.want(t, 1)
 }
 
@@ -218,8 +220,14 @@ func TestOwnerKilled(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		return false
 	})
-	go s.replicas[0].do(t.Context(), "key-a", "POST", "/v1/tools/slow/calls", callBody("1"))
-	<-acting
+	go func() { // until it is killed
+		for t.Context().Err() == nil {
+			if r, err := s.replicas[0].do(t.Context(), "key-a", "POST", "/v1/tools/slow/calls", callBody("1")); err != nil || r.code != 503 {
+				return
+			}
+		}
+	}()
+	wait(t, "the effect", acting)
 	s.replicas[0].cmd.Process.Kill()
 	s.replicas[1].call("slow", "1").want(t, "a duplicate that waited", 202, "unknown", "never")
 	s.ledger.want(t, 1)
@@ -234,7 +242,7 @@ func TestOrderlyEnd(t *testing.T) {
 	s.ledger.set(func(int, http.ResponseWriter, *http.Request) bool { close(acting); <-release; return false })
 	first := make(chan reply, 1)
 	go func() { first <- p.call("slow", "1") }()
-	<-acting
+	wait(t, "the effect", acting)
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	for {
 		res, err := http.Get(p.operators + "/readyz")
@@ -248,8 +256,8 @@ func TestOrderlyEnd(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	close(release)
-	(<-first).want(t, "first", 200, "completed", "never")
-	<-p.ended
+	wait(t, "the first answer", first).want(t, "first", 200, "completed", "never")
+	wait(t, "the end of the process", p.ended)
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, p.text())
 	}
