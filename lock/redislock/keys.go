@@ -1,6 +1,7 @@
 package redislock
 
 import (
+	"encoding/hex"
 	"strconv"
 
 	"github.com/latchkey-gateway/latchkey/intent"
@@ -26,7 +27,11 @@ type keys struct{ prefix string }
 // openShards spreads the open index over a cluster's nodes. Changing it orphans entries.
 const openShards = 16
 
-func (k keys) record(g intent.Guard) string { return k.prefix + ":{" + g.String() + "}" }
+func (k keys) record(g intent.Guard) string {
+	var buf [192]byte // in one piece: every verb builds one
+	b := append(append(buf[:0], k.prefix...), ":{"...)
+	return string(append(hex.AppendEncode(b, g[:]), '}'))
+}
 
 func (k keys) channel(g intent.Guard) string { return k.record(g) }
 
