@@ -170,10 +170,7 @@ func startDev(t *testing.T, data string) *devServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.cmd.Process.Kill(); <-d.ended })
+	d.run()
 	ready := make(chan struct{})
 	go func() {
 		defer close(d.ended)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -128,15 +129,11 @@ func startServer(t *testing.T, args ...string) *server {
 	t.Helper()
 	p := &server{t: t, cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), mainEnv+"=1")
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.cmd.Process.Kill(); <-p.ended })
+	p.run()
 	serving := make(chan struct{})
 	go func() {
 		defer close(p.ended)
@@ -165,6 +162,26 @@ func startServer(t *testing.T, args ...string) *server {
 		t.Fatalf("latchkey %v does not serve:\n%s", args, p.text())
 	}
 	return p
+}
+
+// run starts the process so that it dies with this one. Pdeathsig means the thread that
+// started it, so that thread is kept until the process has ended.
+func (p *server) run() {
+	p.t.Helper()
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			<-p.ended
+		}
+	}()
+	if err := <-started; err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { p.cmd.Process.Kill(); <-p.ended })
 }
 
 func (p *server) text() string {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -151,10 +152,20 @@ func startChild(t *testing.T, job childJob) (cmd *exec.Cmd, out *bufio.Scanner) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	// Pdeathsig means the thread that started the child: it is kept until the child is gone.
+	started, gone := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			<-gone
+		}
+	}()
+	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait(); close(gone) })
 	return cmd, bufio.NewScanner(pipe)
 }
 

@@ -106,7 +106,9 @@ func TestAnyOtherAnswerFailsTheRun(t *testing.T) {
 		answer func(w http.ResponseWriter, seq int)
 		want   string
 	}{
-		"status": {func(w http.ResponseWriter, _ int) { http.Error(w, "the breaker is open", http.StatusServiceUnavailable) },
+		"status": {func(w http.ResponseWriter, _ int) {
+			http.Error(w, "the breaker is open", http.StatusServiceUnavailable)
+		},
 			"request 37: status 503: the breaker is open"},
 		"202":          {func(w http.ResponseWriter, _ int) { w.WriteHeader(202) }, "request 37: status 202"},
 		"not replayed": {func(w http.ResponseWriter, _ int) { w.Header().Set("Idempotent-Replayed", "false") }, `request 37: Idempotent-Replayed is "false", want "true"`},
