@@ -14,7 +14,7 @@ type Options struct {
 	Max     int           // rows in a batch; 0: 256
 	Weight  int           // summed weight of a batch, which a single row may exceed; 0: 8 MiB
 	Flights int           // batches in flight at once; 0: 1
-	Linger  time.Duration // how long a batch of two or more waits for others; 0: not at all
+	Linger  time.Duration // how long a batch of four or more waits for others; 0: not at all
 }
 
 // Writer collects items and hands them to one function in batches.
@@ -96,6 +96,10 @@ func (w *Writer[T]) fly() {
 	}
 }
 
+// company is how many items must be there before a batch lingers for more. Fewer are a quiet
+// moment, in which waiting would only add latency.
+const company = 4
+
 // linger waits for more company where there is some already: one call alone goes at once.
 func (w *Writer[T]) linger() {
 	if w.options.Linger <= 0 {
@@ -104,7 +108,7 @@ func (w *Writer[T]) linger() {
 	w.mu.Lock()
 	n, closed := len(w.pending), w.closed
 	w.mu.Unlock()
-	if n < 2 || n >= w.options.Max || closed {
+	if n < company || n >= w.options.Max || closed {
 		return
 	}
 	t := time.NewTimer(w.options.Linger)

@@ -86,29 +86,38 @@ func TestLinger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		got := &collector{takes: 10 * time.Millisecond}
-		w := group.New(group.Options{Linger: time.Millisecond, Max: 5}, one, got.run)
+		w := group.New(group.Options{Linger: time.Millisecond, Max: 6}, one, got.run)
 		start := time.Now()
 		w.Submit(0)
 		synctest.Wait()
 		if len(got.at) != 1 || !got.at[0].Equal(start) {
 			t.Errorf("a lone item was kept waiting: %v", got.at)
 		}
-		w.Submit(1)
-		w.Submit(2)
+		for i := range 3 {
+			w.Submit(1 + i)
+		}
 		time.Sleep(10*time.Millisecond + 500*time.Microsecond)
-		w.Submit(3) // in time for the batch that lingers
-		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if len(got.batches) != 2 || len(got.batches[1]) != 3 || got.at[1].Sub(start) != 11*time.Millisecond {
-			t.Errorf("batches %v at %v; want the second with three items after 11 ms", got.batches, got.at)
+		if len(got.batches) != 2 || len(got.batches[1]) != 3 || got.at[1].Sub(start) != 10*time.Millisecond {
+			t.Errorf("batches %v at %v; want three to go at once", got.batches, got.at)
 		}
 		for i := range 4 {
 			w.Submit(4 + i)
 		}
-		time.Sleep(9*time.Millisecond + 600*time.Microsecond) // it lingers again
-		w.Submit(8)                                           // full
+		time.Sleep(10 * time.Millisecond)
+		w.Submit(8) // in time for the batch that lingers
+		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if len(got.batches) != 3 || len(got.batches[2]) != 5 || got.at[2].Sub(start) >= 22*time.Millisecond {
+		if len(got.batches) != 3 || len(got.batches[2]) != 5 || got.at[2].Sub(start) != 21*time.Millisecond {
+			t.Errorf("batches %v at %v; want the third with five items after 21 ms", got.batches, got.at)
+		}
+		for i := range 5 {
+			w.Submit(9 + i)
+		}
+		time.Sleep(9*time.Millisecond + 600*time.Microsecond) // it lingers again
+		w.Submit(14)                                          // full
+		synctest.Wait()
+		if len(got.batches) != 4 || len(got.batches[3]) != 6 || got.at[3].Sub(start) >= 32*time.Millisecond {
 			t.Errorf("batches %v at %v; want a full batch not to linger on", got.batches, got.at)
 		}
 		w.Close()

@@ -36,8 +36,8 @@ type Options struct {
 	Batch int
 	// Flights is how many batches are in flight at once: 1.
 	Flights int
-	// Linger is how long a batch waits for company where others wait already: 1 ms, and
-	// negative not at all. A lone call never lingers.
+	// Linger is how long a batch waits for more where several wait already: 1 ms, and
+	// negative not at all. A few calls never linger.
 	Linger time.Duration
 	// OnBatch is told the rows of each batch, for a metric; it must not block.
 	OnBatch func(rows int)

@@ -135,8 +135,12 @@ func (b *batcher) send() {
 	}
 }
 
-// crowd says whether several callers wait already: then a little longer costs them little
-// and saves everybody's system calls. A lone caller never waits for company.
+// company is how many callers must wait already before a batch lingers for more. Fewer are
+// a quiet moment, in which waiting would only add latency.
+const company = 4
+
+// crowd says whether there is company: then a little longer costs it little and saves
+// everybody's system calls. A lone caller never waits.
 func crowd(batch []*op) bool {
 	waiting := 0
 	for _, o := range batch {
@@ -144,7 +148,7 @@ func crowd(batch []*op) bool {
 			waiting++
 		}
 	}
-	return waiting > 1
+	return waiting >= company
 }
 
 // gather adds what is there already, and waits for nothing.
