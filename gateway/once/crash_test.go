@@ -47,6 +47,9 @@ type plan struct {
 	at    map[int]mode
 	dead  bool
 
+	// For real processes, whose renewals come when they come: the first step of this name
+	// gets the signal.
+	name   string
 	signal syscall.Signal
 }
 
@@ -60,6 +63,9 @@ func (p *plan) step(name string, do func() error) error {
 		runtime.Goexit()
 	}
 	m := p.at[len(p.steps)]
+	if name == p.name && !slices.Contains(p.steps, name) {
+		m = killed
+	}
 	p.steps = append(p.steps, name)
 	p.mu.Unlock()
 	switch m {
