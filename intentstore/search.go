@@ -113,6 +113,9 @@ func ParseCursor(s string) (c Cursor, ok bool, err error) {
 		return Cursor{}, false, intent.ErrBadCursor
 	}
 	copy(c.Key[:], b[9:])
+	if c.String() != s { // base64 reads more than it writes
+		return Cursor{}, false, intent.ErrBadCursor
+	}
 	return c, true, nil
 }
 

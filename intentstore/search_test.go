@@ -31,6 +31,8 @@ func TestCursor(t *testing.T) {
 func FuzzParseCursor(f *testing.F) {
 	f.Add("")
 	f.Add("AQ")
+	f.Add("AQA00000000000000000000000AAAAAAAAAAAAAAAAARAAAAAAAAAAJ")
+	f.Add("AQA00000000000000000000000AAAAAAAAAAAAAAAAARAAAAAAAAAAI\n")
 	f.Add(intentstore.Cursor{At: time.UnixMicro(1)}.String())
 	f.Fuzz(func(t *testing.T, s string) {
 		c, ok, err := intentstore.ParseCursor(s)
