@@ -136,11 +136,13 @@ func (s *standIn) replica(measured bool) http.Handler {
 				_, c.err = s.act(tool, call.Args)
 			}
 		})
-		if known && s.actAgain(n) {
-			_, c.err = s.act(tool, call.Args)
+		// c is shared by every caller of this key and read-only from here on.
+		err := c.err
+		if err == nil && known && s.actAgain(n) {
+			_, err = s.act(tool, call.Args)
 		}
-		if c.err != nil {
-			http.Error(w, c.err.Error(), http.StatusServiceUnavailable)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Idempotent-Replayed", fmt.Sprint(known && !s.denyReplay(n)))
