@@ -36,11 +36,15 @@ const (
 	DownstreamTimeout          // a read-only tool's downstream did not answer in time
 	Overloaded                 // more calls in flight than limits.in_flight
 	MethodNotAllowed           // the path exists, the method does not
+	StateConflict              // the receipt's status does not allow what was asked
+	PreconditionFailed         // If-Match names another version of the receipt
+	PreconditionRequired       // If-Match is missing where it is needed
 )
 
 var categoryCodes = [...]string{"internal", "bad_request", "invalid_arguments", "idempotency_key_required", "not_found",
 	"too_large", "unsupported_media_type", "unauthenticated", "forbidden", "idempotency_conflict", "step_conflict",
-	"result_expired", "not_sent", "downstream_error", "downstream_error", "overloaded", "method_not_allowed"}
+	"result_expired", "not_sent", "downstream_error", "downstream_error", "overloaded", "method_not_allowed",
+	"state_conflict", "precondition_failed", "precondition_required"}
 
 // Code returns the problem's code of CONTRACT.md.
 func (c Category) Code() string { return categoryCodes[c] }

@@ -11,7 +11,7 @@ type Verb uint8
 const (
 	_         Verb = iota
 	Begin          // write ahead of a first execution
-	Hold           // write ahead, waiting for a person
+	Hold           // write ahead, waiting for a person; the claim's fence waits with it
 	Approve        // a person approved these exact arguments
 	Decline        // a person declined, or nobody answered in time
 	Complete       // evidence: it happened
@@ -31,15 +31,15 @@ type Rule struct {
 	Verb     Verb
 	From     []Status // empty: the key must not exist
 	To       Status
-	NewFence bool // the move begins an execution: fence + 1
+	NewFence bool // the move is a new claim's: fence + 1
 }
 
 // Moves is the whole table of DESIGN §3. The SQL stores take their FROM lists from it, the
 // CHECK constraints and the Lua scripts repeat it, and tests compare all of them with it.
 var Moves = []Rule{
 	{Verb: Begin, To: Started, NewFence: true},
-	{Verb: Hold, To: AwaitingApproval},
-	{Verb: Approve, From: []Status{AwaitingApproval}, To: Started, NewFence: true},
+	{Verb: Hold, To: AwaitingApproval, NewFence: true},
+	{Verb: Approve, From: []Status{AwaitingApproval}, To: Started},
 	{Verb: Decline, From: []Status{AwaitingApproval}, To: Rejected},
 	{Verb: Complete, From: []Status{Started, Unknown}, To: Completed},
 	{Verb: Reject, From: []Status{Started, Unknown}, To: Rejected},
@@ -80,6 +80,7 @@ type Settlement struct {
 	Evidence   []byte
 	At         time.Time
 	Unsent     bool // proven not sent: the execution is not counted
+	Plan       Plan // what happens next, where the move leads to unknown
 
 	// Of is the receipt that the move was made of. A store that finds the row still at its
 	// version may answer with Of.Apply instead of reading the row back.
@@ -99,10 +100,11 @@ func (r *Receipt) RejectMove(by string, retry Retry, after time.Duration, reason
 		Reason: reason, Outcome: out, SettledBy: by, Unsent: unsent, At: Micros(at)}
 }
 
-// LoseMove: nobody can say. out holds the answer that did not tell, if there was one.
-func (r *Receipt) LoseMove(reason string, out *Outcome, at time.Time) Settlement {
+// LoseMove: nobody can say. out holds the answer that did not tell, if there was one, and
+// next says how it will be found out.
+func (r *Receipt) LoseMove(reason string, out *Outcome, next Plan, at time.Time) Settlement {
 	return Settlement{Verb: Lose, Of: r, Key: r.Key, Guard: r.Guard, Fence: r.Fence, Status: Unknown, Retry: RetryNever,
-		Reason: reason, Outcome: out, At: Micros(at)}
+		Reason: reason, Outcome: out, Plan: next, At: Micros(at)}
 }
 
 // Apply returns the receipt after the move, or ErrStale when fence or status moved
@@ -114,10 +116,11 @@ func (r Receipt) Apply(s Settlement) (Receipt, error) {
 	r.Version++
 	r.Status, r.Retry, r.RetryAfter, r.Reason = s.Status, s.Retry, s.RetryAfter, s.Reason
 	r.Outcome, r.SettledBy, r.Evidence = s.Outcome, s.SettledBy, s.Evidence
+	r.Recovery = r.Recovery.then(s.Plan)
 	if s.Status == Unknown {
 		r.UnknownSince = s.At
 	} else {
-		r.SettledAt = s.At
+		r.SettledAt, r.Sealed = s.At, nil
 	}
 	if s.Unsent {
 		r.Executions--
@@ -132,10 +135,9 @@ func (r Receipt) ApplyAgain(next Receipt) (Receipt, error) {
 	if r.Key != next.Key || !MayRunAgain(r.Status, r.Retry, r.Fingerprint, next.Fingerprint) {
 		return r, ErrStale
 	}
-	next.Fence, next.Version = r.Fence, r.Version+1
-	next.Executions, next.Attempts, next.CreatedAt = r.Executions, r.Attempts, r.CreatedAt
+	next.Fence, next.Version = r.Fence+1, r.Version+1
+	next.Executions, next.Attempts, next.CreatedAt, next.Doubt = r.Executions, r.Attempts, r.CreatedAt, r.Doubt
 	if next.Status == Started {
-		next.Fence++
 		next.Executions++
 	}
 	return next, nil
@@ -157,7 +159,7 @@ func (r *Receipt) RestateMove() Settlement {
 		s.Evidence = r.Evidence
 		return s
 	}
-	return r.LoseMove(r.Reason, r.Outcome, r.UnknownSince)
+	return r.LoseMove(r.Reason, r.Outcome, r.Plan, r.UnknownSince)
 }
 
 // Beginning is the receipt as it was when its current execution began.
@@ -165,5 +167,6 @@ func (r Receipt) Beginning() Receipt {
 	r.Status, r.Retry, r.RetryAfter, r.Reason = Started, RetrySameKey, 0, ""
 	r.Outcome, r.Evidence, r.SettledBy = nil, nil, ""
 	r.UnknownSince, r.SettledAt = time.Time{}, time.Time{}
+	r.Recovery = Recovery{}
 	return r
 }

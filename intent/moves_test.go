@@ -109,8 +109,8 @@ func settlements(r *Receipt) map[string]Settlement {
 		"reject, corrected":  r.RejectMove("downstream", RetryCorrected, 0, "answered 422", out, false, when),
 		"reject, same key":   r.RejectMove("downstream", RetrySameKey, time.Minute, "answered 429", out, false, when),
 		"reject, not sent":   r.RejectMove("gateway", RetrySameKey, time.Second, "not sent: dial", nil, true, when),
-		"lose":               r.LoseMove("timeout", nil, when),
-		"lose, with answer":  r.LoseMove("answered 500", out, when),
+		"lose":               r.LoseMove("timeout", nil, Plan{}, when),
+		"lose, with answer":  r.LoseMove("answered 500", out, Plan{}, when),
 		"complete, stranger": func() Settlement { s := r.CompleteMove("lookup", nil, when); s.Key[31]++; return s }(),
 	}
 }
@@ -207,7 +207,7 @@ func TestRestate(t *testing.T) {
 	afterUnsent.Executions = 1 // fence 1 was not sent, fence 2 is
 	histories := map[string]Receipt{"first": at(Started, 1), "after sent ones": at(Started, 3), "after an unsent one": afterUnsent}
 	for past, started := range histories {
-		lost, err := started.Apply(started.LoseMove("lease_expired", nil, epoch.Add(time.Minute)))
+		lost, err := started.Apply(started.LoseMove("lease_expired", nil, Plan{}, epoch.Add(time.Minute)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -177,6 +177,21 @@ func (n names) text(i uint8) string {
 	return n[i]
 }
 
+// optional is text for an enumeration whose zero value means "none".
+func optional(n names, i uint8) string {
+	if i == 0 {
+		return ""
+	}
+	return n.text(i)
+}
+
+func parseOptional[T ~uint8](n names, what, s string) (T, error) {
+	if s == "" {
+		return 0, nil
+	}
+	return parse[T](n, what, s)
+}
+
 func parse[T ~uint8](n names, what, s string) (T, error) {
 	for i, name := range n {
 		if i > 0 && name == s {

@@ -28,7 +28,7 @@ type Receipt struct {
 	Outcome    *Outcome      // nil until settled by an answer; nil in a tombstone
 	Expired    bool          // a tombstone: the result is no longer retained (410)
 
-	Fence   uint64  // 1, 2, 3 ... counts executions begun; 0 while awaiting approval
+	Fence   uint64  // 1, 2, 3 ... counts the claims that could lead to an execution
 	Version uint64  // counts changes of this row; with Fence it makes the ETag
 	ClaimID ClaimID // who holds, or last held, the claim
 
@@ -36,13 +36,17 @@ type Receipt struct {
 	Executions int // executions that were not provably unsent
 
 	CreatedAt    time.Time
-	StartedAt    time.Time // of the current execution; zero while awaiting approval
+	StartedAt    time.Time // of the current execution; zero while none was begun
 	SettleBy     time.Time // without a live lease, started is lost after this time
 	UnknownSince time.Time
 	SettledAt    time.Time
 	SettledBy    string // "downstream", "gateway", "lookup", "operator"
 	Evidence     []byte // JSON; what a lookup or an operator brought
 
+	Recovery // what goes on while it is unknown or awaits approval
+
+	Template        string // names the form in which the request was sent (downstream.Tool.Template)
+	Sealed          []byte // arguments that Args masks and a later execution needs, encrypted; gone once settled
 	Traceparent     string // W3C trace context of the execution's span
 	Replica, Region string // who executes
 	Durable         bool   // the store has acknowledged this state
@@ -76,9 +80,10 @@ type Execution struct {
 	Region      string
 }
 
-// Execution returns the receipt's current execution; false while none was begun.
+// Execution returns the receipt's current execution; false while none was begun, which is so
+// while it awaits approval and after it was declined.
 func (r *Receipt) Execution() (Execution, bool) {
-	if r.Fence == 0 {
+	if r.StartedAt.IsZero() {
 		return Execution{}, false
 	}
 	e := Execution{
@@ -96,6 +101,7 @@ func (r *Receipt) Execution() (Execution, bool) {
 type Attempt struct {
 	Key        Key
 	Tenant     string
+	Tool       string
 	At         time.Time
 	Decision   Decision
 	TraceID    string // 32 hex digits

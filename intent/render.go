@@ -55,6 +55,7 @@ func (r *Receipt) AppendJSON(b []byte, replayed bool) []byte {
 	b = append(b, `,"evidence":`...)
 	b = append(b, r.evidence()...)
 	b = appendText(b, `,"trace_id":`, r.TraceID())
+	b = r.Recovery.append(b)
 	if r.Key == (Key{}) {
 		return append(b, `,"links":{}}`...)
 	}
@@ -104,12 +105,36 @@ func (r *Receipt) Advice() string {
 	case Unknown:
 		return "The outcome of " + r.Tool + " is unknown: it may already have happened. Do not repeat this action or send it in another form." + check
 	case Rejected:
-		if r.Retry == RetrySameKey {
+		switch {
+		case r.Reason == ReasonDeclined:
+			return "A person declined " + r.Tool + ": it did not happen. Do not send the same call again; ask the person, or correct the arguments first."
+		case r.Reason == ReasonExpired:
+			return "Nobody approved " + r.Tool + " in time: it did not happen. Do not send the same call again; ask a person first."
+		case r.Retry == RetrySameKey:
 			return r.Tool + " was not done: nothing happened. It is safe to send exactly the same call again later."
 		}
 		return r.Tool + " was not accepted and did not happen. The same call would be refused again; correct the arguments before you call it again."
 	}
 	return ""
+}
+
+// append writes the recovery where there is one to tell of.
+func (c *Recovery) append(b []byte) []byte {
+	if c.NextCheck.IsZero() && c.Parked == 0 && c.Checks == 0 && c.Doubt == 0 && len(c.ApprovedBy) == 0 {
+		return b
+	}
+	b = appendInt(b, `,"recovery":{"checks":`, int64(c.Checks))
+	b = appendTime(b, `,"next_check_at":`, c.NextCheck)
+	b = appendText(b, `,"parked":`, c.Parked.String())
+	b = appendText(b, `,"doubt":`, c.Doubt.String())
+	b = append(b, `,"approved_by":[`...)
+	for i, by := range c.ApprovedBy {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendString(b, by)
+	}
+	return append(b, "]}"...)
 }
 
 func (o *Outcome) append(b []byte) []byte {

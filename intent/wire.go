@@ -66,9 +66,16 @@ func (w *wire) receipt(r *Receipt) {
 	number(w, &r.Fence)
 	number(w, &r.Version)
 	number(w, &r.RetryAfter)
-	for _, t := range []*time.Time{&r.CreatedAt, &r.StartedAt, &r.SettleBy, &r.UnknownSince, &r.SettledAt} {
+	for _, t := range []*time.Time{&r.CreatedAt, &r.StartedAt, &r.SettleBy, &r.UnknownSince, &r.SettledAt, &r.NextCheck, &r.NotifyAt} {
 		w.time(t)
 	}
+	small(w, &r.Parked)
+	small(w, &r.Doubt)
+	number(w, &r.Checks)
+	number(w, &r.Notices)
+	w.list(&r.ApprovedBy)
+	w.text(&r.Template)
+	w.bytes(&r.Sealed)
 	w.flag(&r.Expired)
 	w.flag(&r.Durable)
 	answered := r.Outcome != nil
@@ -144,6 +151,23 @@ func (w *wire) text(s *string) {
 		*s = string(w.take(n))
 	} else {
 		w.b = append(w.b, *s...)
+	}
+}
+
+func (w *wire) list(l *[]string) {
+	count := len(*l)
+	number(w, &count)
+	for i := range count {
+		var s string
+		if !w.reading {
+			s = (*l)[i]
+		}
+		if w.text(&s); w.bad {
+			return
+		}
+		if w.reading {
+			*l = append(*l, s)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Search is what Query.Q asks for: a row matches if its key lies in the range of the
-// prefix, or a trace of it has the id, or all the words occur in its run, step or arguments.
+// prefix, or a trace of it has the id, or all the words occur in its run, step, arguments or result.
 type Search struct {
 	KeyLow, KeyHigh []byte // both 32 bytes; nil: q is no key or prefix of one
 	TraceID         string // 32 lower-case hex digits; "": q is no trace id
@@ -145,6 +145,7 @@ func (q *Query) Narrows(r *intent.Receipt) bool {
 		(q.StepID == "" || r.StepID == q.StepID) &&
 		(q.Tool == "" || r.Tool == q.Tool) &&
 		(q.Status == 0 || r.Status == q.Status) &&
+		(!q.Attention || r.Attention()) &&
 		(q.Since.IsZero() || !r.CreatedAt.Before(intent.Micros(q.Since))) &&
 		(q.Until.IsZero() || r.CreatedAt.Before(intent.Micros(q.Until)))
 }

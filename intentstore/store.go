@@ -66,7 +66,8 @@ type Query struct {
 	Tool          string
 	Status        intent.Status
 	Since, Until  time.Time // by CreatedAt, since inclusive, until exclusive
-	Q             string    // words of the arguments, run or step; a key or its prefix; a trace id
+	Attention     bool      // only what a person may have to see to (intent.Receipt.Attention)
+	Q             string    // words of the arguments, result, run or step; a key or its prefix; a trace id
 	Limit         int       // 1..200
 	Cursor        string
 }

@@ -303,7 +303,7 @@ func move(r *intent.Receipt, v downstream.Verdict, at time.Time) intent.Settleme
 		}
 		return r.RejectMove(by, v.Retry, v.RetryAfter, v.Reason, v.Outcome, v.Unsent, at)
 	}
-	return r.LoseMove(v.Reason, v.Outcome, at)
+	return r.LoseMove(v.Reason, v.Outcome, intent.Plan{}, at)
 }
 
 // claim asks Redis for the guard; when Redis cannot be asked, the row decides instead:

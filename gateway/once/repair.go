@@ -43,7 +43,7 @@ func (e *Engine) Repair(ctx context.Context, rec lock.Record) error {
 			return err
 		}
 		started.Fence, started.ClaimID = rec.Fence, rec.ClaimID
-		e.settle(ctx, started, started.LoseMove("lease_expired", nil, time.Now()))
+		e.settle(ctx, started, started.LoseMove("lease_expired", nil, intent.Plan{}, time.Now()))
 		return nil
 	case errors.Is(err, intent.ErrNone):
 		return e.Lock.Release(ctx, rec.Guard, rec.ClaimID)
@@ -57,7 +57,7 @@ func (e *Engine) Repair(ctx context.Context, rec lock.Record) error {
 // row that this claim started is lost; any other replaces the claim's record.
 func (e *Engine) RepairRow(ctx context.Context, row intent.Receipt, claim intent.ClaimID) error {
 	if row.Status == intent.Started && row.ClaimID == claim {
-		after, err := e.settleRow(ctx, row, row.LoseMove("lease_expired", nil, time.Now()))
+		after, err := e.settleRow(ctx, row, row.LoseMove("lease_expired", nil, intent.Plan{}, time.Now()))
 		if err != nil {
 			return err // the store is down; the next sweep finds it again
 		}

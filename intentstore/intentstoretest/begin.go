@@ -32,7 +32,7 @@ var beginTests = []test{
 	{"a claim is spent once its key is settled", func(b *bench) {
 		asked := b.started()
 		r := b.begin(asked)
-		lost := b.settle(r.LoseMove("lease_lost", nil, epoch))
+		lost := b.settle(r.LoseMove("lease_lost", nil, intent.Plan{}, epoch))
 		b.same("row in the way", b.refused(asked, r.Key), lost)
 		done := b.settle(r.CompleteMove("lookup", outcome("{}"), epoch))
 		b.same("row in the way", b.refused(asked, r.Key), done)
@@ -42,7 +42,7 @@ var beginTests = []test{
 		second := b.started()
 		second.Guard = first.Guard
 		b.same("started holder", b.refused(second, first.Key), first)
-		lost := b.settle(first.LoseMove("timeout", nil, epoch))
+		lost := b.settle(first.LoseMove("timeout", nil, intent.Plan{}, epoch))
 		b.same("unknown holder", b.refused(second, first.Key), lost)
 		b.settle(first.RejectMove("lookup", intent.RetrySameKey, 0, "absent", nil, false, epoch))
 		b.begin(second)

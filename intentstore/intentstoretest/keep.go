@@ -17,7 +17,7 @@ var keeperTests = []test{
 		b.rejected(intent.RetrySameKey)
 		b.begin(b.awaiting())
 		lost := b.begin(b.started())
-		b.settle(lost.LoseMove("lease_lost", nil, epoch))
+		b.settle(lost.LoseMove("lease_lost", nil, intent.Plan{}, epoch))
 		for _, c := range []struct {
 			before time.Time
 			limit  int
@@ -44,7 +44,7 @@ var keeperTests = []test{
 		young = b.settle(young.CompleteMove("downstream", outcome("{}"), epoch.Add(48*time.Hour)))
 		running := b.begin(b.started())
 		lost := b.begin(b.started())
-		lost = b.settle(lost.LoseMove("timeout", outcome("{}"), epoch))
+		lost = b.settle(lost.LoseMove("timeout", outcome("{}"), intent.Plan{}, epoch))
 		waiting := b.begin(b.awaiting())
 		attempt := intent.Attempt{Key: done.Key, Tenant: b.tenant, At: epoch, Decision: intent.Executed, TraceID: "t", SpanID: "s"}
 		if err := b.s.Record(b.ctx, []intent.Attempt{attempt}); err != nil {

@@ -152,7 +152,7 @@ var racingTests = []test{
 	{"an early and a late settlement are both applied", func(b *bench) {
 		for range 20 {
 			r := b.begin(b.started())
-			moves := []intent.Settlement{r.LoseMove("lease_lost", nil, epoch), r.CompleteMove("downstream", outcome("1"), epoch)}
+			moves := []intent.Settlement{r.LoseMove("lease_lost", nil, intent.Plan{}, epoch), r.CompleteMove("downstream", outcome("1"), epoch)}
 			errs := make([]error, 2)
 			race(2, func(i int) { _, errs[i] = b.s.Settle(b.ctx, moves[i]) })
 			if errs[1] != nil || errs[0] != nil && !errors.Is(errs[0], intent.ErrStale) {

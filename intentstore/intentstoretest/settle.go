@@ -26,7 +26,7 @@ var settleTests = []test{
 					return r.RejectMove("downstream", intent.RetryCorrected, 0, "not_accepted", outcome(`"no"`), false, at)
 				},
 				func(r *intent.Receipt) intent.Settlement {
-					return r.LoseMove("timeout", &intent.Outcome{HTTPStatus: 504}, at)
+					return r.LoseMove("timeout", &intent.Outcome{HTTPStatus: 504}, intent.Plan{}, at)
 				},
 			} {
 				for _, fence := range []uint64{0, 1, 2, 3} {
@@ -50,7 +50,7 @@ var settleTests = []test{
 	}},
 	{"a late answer settles unknown", func(b *bench) {
 		r := b.begin(b.started())
-		lost := b.settle(r.LoseMove("lease_lost", nil, epoch))
+		lost := b.settle(r.LoseMove("lease_lost", nil, intent.Plan{}, epoch))
 		done := b.settle(r.CompleteMove("downstream", outcome("{}"), epoch.Add(time.Minute)))
 		want, _ := lost.Apply(r.CompleteMove("downstream", outcome("{}"), epoch.Add(time.Minute)))
 		b.same("Settle", done, want)
@@ -61,7 +61,7 @@ var settleTests = []test{
 	{"a repeat is success and changes nothing", func(b *bench) {
 		r := b.begin(b.started())
 		for _, m := range []intent.Settlement{
-			r.LoseMove("timeout", &intent.Outcome{HTTPStatus: 504, Body: []byte("late")}, epoch),
+			r.LoseMove("timeout", &intent.Outcome{HTTPStatus: 504, Body: []byte("late")}, intent.Plan{}, epoch),
 			r.CompleteMove("downstream", outcome("{}"), epoch.Add(time.Second)),
 		} {
 			first := b.settle(m)
@@ -100,7 +100,7 @@ var settleTests = []test{
 	}},
 	{"evidence is kept", func(b *bench) {
 		r := b.begin(b.started())
-		b.settle(r.LoseMove("timeout", nil, epoch))
+		b.settle(r.LoseMove("timeout", nil, intent.Plan{}, epoch))
 		m := r.CompleteMove("operator", nil, epoch)
 		m.Evidence, m.Reason = []byte(`{"seen":true,"n":12345678901234567890}`), "operator_resolved"
 		if got := b.settle(m); !bytes.Equal(got.Evidence, m.Evidence) {
@@ -143,7 +143,7 @@ func (b *bench) inStatus(status intent.Status) intent.Receipt {
 		return b.rejected(intent.RetrySameKey)
 	case intent.Unknown:
 		r := b.begin(b.started())
-		return b.settle(r.LoseMove("lease_lost", nil, epoch))
+		return b.settle(r.LoseMove("lease_lost", nil, intent.Plan{}, epoch))
 	}
 	return b.begin(b.started())
 }
