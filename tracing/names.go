@@ -76,7 +76,7 @@ const (
 	MetricNearHits        = "latchkey_near_cache_hits_total"          // replays answered without a network trip
 	MetricNearMisses      = "latchkey_near_cache_misses_total"        // calls that had to ask
 	MetricNearBytes       = "latchkey_near_cache_bytes"               // completed receipts kept in memory
-	MetricBatchSize       = "latchkey_store_batch_size"               // {statement} rows in one statement of the durable store
+	MetricBatchSize       = "latchkey_store_batch_size"               // rows in one statement of the durable store
 	MetricJournalDropped  = "latchkey_journal_dropped_total"          // attempts that the journal does not list
 	MetricNotifications   = "latchkey_notifications_total"            // {outcome} messages to people: sent, failed
 	MetricApprovals       = "latchkey_approvals_waiting"              // {tool} intents that wait for a person
@@ -96,7 +96,6 @@ const (
 	LabelAction     = "action"     // approve, decline, resolve, reconcile
 	LabelStep       = "step"       // claim, begin, execute, settle, lookup
 	LabelDownstream = "downstream" // a name of the configuration
-	LabelStatement  = "statement"  // begin, settle, other
 	LabelReason     = "reason"     // of dropped spans: queue_full, export_failed
 
 	UnknownTool = "unknown_tool" // LabelTool of a name that is not in the catalogue
@@ -106,24 +105,24 @@ const (
 // Fields of the canonical log line, one per call. Never an argument, a result, a credential
 // or more than 8 characters of a key.
 const (
-	LogLine       = "call"        // the line's message
-	LogTool       = "tool"        // the tool's name; UnknownTool when it is not in the catalogue
-	LogClass      = "class"       // as AttrClass
-	LogDecision   = "decision"    // as AttrDecision
-	LogStatus     = "status"      // as AttrStatus; absent without a receipt
-	LogHTTPStatus = "http_status" // of the answer
-	LogCode       = "code"        // the problem's code, when the answer is one
-	LogReason     = "reason"      // a bounded word that says why
-	LogKey        = "key"         // the first 8 hex digits of the key
-	LogFence      = "fence"       // as AttrFence
-	LogAttempt    = "attempt"     // as AttrAttempt
-	LogRunID      = "run_id"      // the agent run
-	LogStepID     = "step_id"     // the step of the run
-	LogTenant     = "tenant"      // whose agent called
-	LogCredential = "credential"  // the id of the API key
-	LogTraceID    = "trace_id"    // of this attempt
-	LogSpanID     = "span_id"     // of this attempt
-	LogExecution  = "execution"   // trace id of the execution that this attempt joined or met
-	LogDuration   = "duration_ms" // arrival to answer
-	LogSteps      = "steps_ms"    // a group: claim, begin, execute, settle, lookup; those that were taken
+	LogLine       = "call"               // the line's message
+	LogTool       = "tool"               // the tool's name; UnknownTool when it is not in the catalogue
+	LogClass      = "class"              // as AttrClass
+	LogDecision   = "decision"           // as AttrDecision
+	LogStatus     = "status"             // as AttrStatus; absent without a receipt
+	LogHTTPStatus = "http_status"        // of the answer
+	LogCode       = "code"               // the problem's code, when the answer is one
+	LogReason     = "reason"             // a bounded word that says why
+	LogKey        = "key"                // the first 8 hex digits of the key
+	LogFence      = "fence"              // as AttrFence
+	LogAttempt    = "attempt"            // as AttrAttempt
+	LogRunID      = "run_id"             // the agent run
+	LogStepID     = "step_id"            // the step of the run
+	LogTenant     = "tenant"             // whose agent called
+	LogCredential = "credential"         // the id of the API key
+	LogTraceID    = "trace_id"           // of this attempt
+	LogSpanID     = "span_id"            // of this attempt
+	LogExecution  = "execution_trace_id" // trace id of the execution that this attempt joined or met
+	LogDuration   = "duration_ms"        // arrival to answer
+	LogSteps      = "steps_ms"           // a group: claim, begin, execute, settle, lookup; those that were taken
 )

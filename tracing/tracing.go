@@ -1,6 +1,30 @@
-// Package tracing names the spans of a call and carries the W3C trace context from the
-// caller to the downstream and into the receipt, so that every attempt can be followed to
-// the one execution. It knows nothing of the rest.
+// Package tracing names the spans, metrics and log fields of a call, and makes them. It
+// carries the W3C trace context from the caller to the downstream and into the receipt, so
+// that every attempt can be followed to the one execution. It knows nothing of the rest.
+//
+// # What is kept of a call
+//
+// A sampler that decides when a call arrives cannot know that the call will turn out to be
+// a duplicate, an unknown or a conflict: the very calls that somebody will ask about. So
+// every call's spans are noted in a small record of our own, a few words each, and only
+// when its answer is known does the record become spans for the exporter, or nothing:
+//
+//	sampled by the head, or by the caller   kept
+//	collapsed, replayed, mismatch,
+//	step_conflict, pending                  kept: each links to the execution that it met
+//	status unknown, internal error          kept
+//	lookups, operators' decisions           kept
+//	anything else                           forgotten
+//
+// The flags in the traceparent that goes to the downstream and into the receipt are the
+// head's decision and stay so: a span that is kept against it has its own context marked
+// sampled, and no one else's. What cannot be had: an execution that was forgotten when it
+// ended well cannot be sampled when a duplicate of it comes a day later. The duplicate's
+// link then leads to a span that no back end has; the journal of attempts has the whole
+// list all the same.
+//
+// Records are not made with the SDK's tracer, for it decides at the start of a span. Only
+// its batching, its exporters and its metrics are used.
 package tracing
 
 import (
@@ -8,29 +32,45 @@ import (
 	"encoding/hex"
 	"math/rand/v2"
 	"strings"
+	"time"
 )
 
-// Span is one span's place in a trace (W3C Trace Context, level 1).
+// Span is one span's place in a trace (W3C Trace Context, level 1), and the handle to its
+// record where there is one. It is a value: copy it. Without a record (from Continue) its
+// methods carry the context on and note nothing.
 type Span struct {
 	trace [16]byte
 	span  [8]byte
 	flags byte
+
+	step  step
+	entry int16         // of the record; 0 is the root
+	began time.Duration // since the record began
+	rec   *record
 }
 
+const flagSampled = 1
+
 // Continue starts a span in the caller's trace, or a new trace when the traceparent header
-// is absent or malformed (the specification's rule: restart, never fail).
+// is absent or malformed (the specification's rule: restart, never fail). It has no record.
 func Continue(traceparent string) Span {
 	s, ok := parse(traceparent)
 	if !ok {
-		binary.BigEndian.PutUint64(s.trace[:8], rand.Uint64())
-		binary.BigEndian.PutUint64(s.trace[8:], rand.Uint64()|1)
-		s.flags = 1
+		s = newTrace()
+		s.flags = flagSampled
 	}
 	return s.Child()
 }
 
-// Child starts a span under s.
+func newTrace() (s Span) {
+	binary.BigEndian.PutUint64(s.trace[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(s.trace[8:], rand.Uint64()|1)
+	return s
+}
+
+// Child is the place of a span under s; nothing is noted.
 func (s Span) Child() Span {
+	s.rec, s.step, s.entry, s.began = nil, 0, 0, 0
 	binary.BigEndian.PutUint64(s.span[:], rand.Uint64()|1)
 	return s
 }
@@ -40,6 +80,9 @@ func (s Span) TraceID() string { return hex.EncodeToString(s.trace[:]) }
 
 // SpanID is 16 hex digits.
 func (s Span) SpanID() string { return hex.EncodeToString(s.span[:]) }
+
+// Sampled says what the head decided; the traceparent carries it.
+func (s Span) Sampled() bool { return s.flags&flagSampled != 0 }
 
 // Traceparent is the header that a callee of this span gets.
 func (s Span) Traceparent() string {
@@ -69,6 +112,6 @@ func parse(header string) (Span, bool) {
 			return Span{}, false
 		}
 	}
-	s.flags = flags[0] & 1
+	s.flags = flags[0] & flagSampled
 	return s, s.trace != [16]byte{} && s.span != [8]byte{}
 }
