@@ -10,15 +10,15 @@ import (
 	"github.com/latchkey-gateway/latchkey/intent"
 )
 
-// Finding is one thing that an audit has to say about a tool.
-type Finding struct {
+// Remark is one thing that an audit has to say about a tool.
+type Remark struct {
 	Tool     string   `json:"tool"`
 	Severity Severity `json:"severity"`
 	Field    string   `json:"field"` // within the tool, such as lookup.settle_after
 	Msg      string   `json:"msg"`
 }
 
-// Severity of a finding.
+// Severity of a remark.
 type Severity string
 
 const (
@@ -41,9 +41,9 @@ type AuditRow struct {
 // Audit says of every tool, in the order of Tools, what a second call of it would do, and
 // what stands in the way of the promise. It judges the config alone: whether a downstream
 // does dedupe on the key is its owner's word.
-func (c *Catalogue) Audit() ([]AuditRow, []Finding) {
+func (c *Catalogue) Audit() ([]AuditRow, []Remark) {
 	var rows []AuditRow
-	var all []Finding
+	var all []Remark
 	for _, t := range c.sorted {
 		rows = append(rows, t.row())
 		a := audit{t: t}
@@ -52,7 +52,7 @@ func (c *Catalogue) Audit() ([]AuditRow, []Finding) {
 		a.method()
 		a.arguments()
 		a.promise()
-		slices.SortStableFunc(a.found, func(x, y Finding) int { return strings.Compare(x.Field, y.Field) })
+		slices.SortStableFunc(a.found, func(x, y Remark) int { return strings.Compare(x.Field, y.Field) })
 		all = append(all, a.found...)
 	}
 	return rows, all
@@ -60,15 +60,15 @@ func (c *Catalogue) Audit() ([]AuditRow, []Finding) {
 
 type audit struct {
 	t     *Tool
-	found []Finding
+	found []Remark
 }
 
 func (a *audit) unsafe(field, format string, v ...any) {
-	a.found = append(a.found, Finding{a.t.Name, Unsafe, field, fmt.Sprintf(format, v...)})
+	a.found = append(a.found, Remark{a.t.Name, Unsafe, field, fmt.Sprintf(format, v...)})
 }
 
 func (a *audit) warn(field, format string, v ...any) {
-	a.found = append(a.found, Finding{a.t.Name, Warning, field, fmt.Sprintf(format, v...)})
+	a.found = append(a.found, Remark{a.t.Name, Warning, field, fmt.Sprintf(format, v...)})
 }
 
 // acts: a second execution is a second effect.

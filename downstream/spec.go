@@ -81,11 +81,16 @@ type LookupSpec struct {
 	Result         string
 	AbsentWhen     string
 	AbsenceIsProof bool
+	// ReexecuteWhenAbsent acts again where absence is proved; else the caller is told that it
+	// may. It needs AbsenceIsProof.
+	ReexecuteWhenAbsent bool
 }
 
-// ApprovalSpec: how long an approval is waited for.
+// ApprovalSpec: how long an approval is waited for, and how many different people must give
+// theirs.
 type ApprovalSpec struct {
 	Expires time.Duration
+	People  int // 0: one
 }
 
 // FieldError says which config field is wrong and how to put it right.

@@ -59,6 +59,7 @@ type Tool struct {
 	target   *target
 	kept     []keptHeader  // response headers kept besides the usual
 	answerTo *http.Request // what http.ReadResponse must know of the request: its method
+	template string
 	spec     ToolSpec
 }
 
@@ -123,6 +124,7 @@ func newTool(spec ToolSpec, targets map[string]*target, at scope) *Tool {
 	}
 	t.setUnknown(at)
 	t.setApproval(at)
+	t.template = t.hashTemplate()
 	return t
 }
 
@@ -201,6 +203,9 @@ func (t *Tool) setUnknown(at scope) {
 		if l.AbsenceIsProof && l.AbsentWhen == "" {
 			in.add("absence_is_proof", "needs absent_when")
 		}
+		if l.ReexecuteWhenAbsent && !l.AbsenceIsProof {
+			in.add("reexecute_when_absent", "needs absence_is_proof: acting again is safe only where it is proved that it did not happen")
+		}
 		t.asks = parseRequest(l.Request, in.in("request"))
 		if m := t.asks.method; m != "" && m != http.MethodGet && m != http.MethodHead && m != http.MethodPost {
 			in.add("request.method", "a lookup only asks: GET, HEAD or POST")
@@ -233,7 +238,8 @@ func (t *Tool) setApproval(at scope) {
 	if a == nil {
 		a = &ApprovalSpec{}
 	}
-	t.Approval = &ApprovalSpec{Expires: orDefault(a.Expires, DefaultApproval)}
+	t.Approval = &ApprovalSpec{Expires: orDefault(a.Expires, DefaultApproval), People: orDefault(a.People, 1)}
+	at.number("approval.people", t.Approval.People, 1, 2)
 	at.duration("approval.expires", t.Approval.Expires, time.Second, 30*24*time.Hour)
 }
 

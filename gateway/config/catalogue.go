@@ -125,6 +125,8 @@ func (t Tool) spec(name string) downstream.ToolSpec {
 			Result:         l.Result,
 			AbsentWhen:     l.AbsentWhen,
 			AbsenceIsProof: l.AbsenceIsProof,
+
+			ReexecuteWhenAbsent: l.ReexecuteWhenAbsent,
 		}
 	}
 	return spec

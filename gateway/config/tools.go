@@ -121,10 +121,15 @@ type Lookup struct {
 	// AbsenceIsProof says that no trace after settle_after means that it did not happen
 	// and never will. Set it only if the provider promises it.
 	AbsenceIsProof bool `yaml:"absence_is_proof" default:"false"`
+	// ReexecuteWhenAbsent acts again, without a new call, where absence is proved. It needs
+	// absence_is_proof. Without it the key is rejected, and the same call may be sent again.
+	ReexecuteWhenAbsent bool `yaml:"reexecute_when_absent" default:"false"`
 }
 
 // Approval makes a person approve first.
 type Approval struct {
 	// Expires is how long an approval is waited for; then the call is rejected.
 	Expires time.Duration `yaml:"expires" default:"1h" min:"1s"`
+	// People is how many different people must approve: 1 or 2.
+	People int `yaml:"people" default:"1" min:"1" max:"2"`
 }
