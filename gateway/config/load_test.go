@@ -124,7 +124,7 @@ func TestContractExampleLoads(t *testing.T) {
 			AbsentWhen:     "response.status == 200 && size(response.body.data) == 0",
 			AbsenceIsProof: true,
 		},
-		Approval: &config.Approval{Expires: time.Hour},
+		Approval: &config.Approval{Expires: time.Hour, People: 1},
 	}
 	if !reflect.DeepEqual(tool, want) {
 		t.Errorf("tool = %+v\nwant   %+v", tool, want)
