@@ -1,11 +1,7 @@
 package intentstore
 
 import (
-	"bytes"
 	"math"
-	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/latchkey-gateway/latchkey/intent"
 )
@@ -22,8 +18,9 @@ func (e *RowError) Error() string { return "intentstore: " + e.Field + " " + e.W
 // Limits of what one row may hold, in bytes. They are far above what the gateway lets in
 // (limits.body, limits.result) and keep one absurd row from failing a whole batch.
 const (
-	MaxText = 1 << 10
-	MaxBody = 64 << 20
+	MaxText   = 1 << 10
+	MaxBody   = 64 << 20
+	MaxReason = 8 << 10 // a person's words in the audit
 
 	longText = "is longer than 1024 bytes"
 	longBody = "is longer than 64 MiB"
@@ -49,15 +46,18 @@ func CheckReceipt(r *intent.Receipt) error {
 	c.text("traceparent", r.Traceparent)
 	c.text("replica", r.Replica)
 	c.text("region", r.Region)
+	c.text("template", r.Template)
 	c.readable("args", r.Args)
 	c.readable("evidence", r.Evidence)
+	c.must("sealed", len(r.Sealed) <= MaxBody, longBody)
 	c.outcome(r.Outcome)
+	c.recovery(&r.Recovery)
 	c.must("tenant", r.Tenant != "", "must not be empty")
 	c.must("claim_id", r.ClaimID != intent.ClaimID{}, "must not be zero")
 	c.must("occurrence", r.Occurrence >= 0 && r.Occurrence <= math.MaxInt32, "is out of range")
 	c.must("attempts", r.Attempts >= 0 && r.Attempts <= math.MaxInt32, "is out of range")
 	c.must("executions", r.Executions >= 0 && r.Executions <= math.MaxInt32, "is out of range")
-	c.must("fence", r.Fence <= math.MaxInt64, "is out of range")
+	c.must("fence", r.Fence >= 1 && r.Fence <= math.MaxInt64, "is out of range")
 	c.must("version", r.Version <= math.MaxInt64, "is out of range")
 	c.must("retry_after", r.RetryAfter >= 0, "is negative")
 	c.must("created_at", !r.CreatedAt.IsZero(), "must be set")
@@ -94,17 +94,21 @@ func CheckQuery(q *Query) error {
 func (c *checker) state(r *intent.Receipt) {
 	c.must("retry", r.Retry == intent.RetryNever || r.Status == intent.Started || r.Status == intent.Rejected,
 		"must be never unless the row is started or rejected")
-	c.must("fence", r.Fence >= 1 || r.Status == intent.AwaitingApproval || r.Status == intent.Rejected,
-		"must be 1 or more once an execution was begun")
+	c.plan(&r.Plan, r.Status)
+	c.must("sealed", !r.Status.Settled() || r.Sealed == nil, "must be gone where the row is completed or rejected")
 	c.must("settled_at", r.Status.Settled() != r.SettledAt.IsZero(), "must be set if and only if the row is completed or rejected")
 	c.must("settled_by", !r.Status.Settled() || r.SettledBy != "", "must be set where the row is completed or rejected")
 	switch r.Status {
 	case intent.AwaitingApproval:
 		c.must("outcome", r.Outcome == nil, "must be nil before an execution")
+		c.must("started_at", r.StartedAt.IsZero(), "must not be set before an execution")
 	case intent.Started:
 		c.must("outcome", r.Outcome == nil, "must be nil while started")
+		fallthrough
+	case intent.Completed:
 		c.must("started_at", !r.StartedAt.IsZero(), "must be set once started")
 	case intent.Unknown:
+		c.must("started_at", !r.StartedAt.IsZero(), "must be set once started")
 		c.must("unknown_since", !r.UnknownSince.IsZero(), "must be set where the row is unknown")
 	}
 }
@@ -126,9 +130,47 @@ func CheckSettlement(s *intent.Settlement) error {
 	c.time("settled_at", s.At)
 	c.must("settled_by", !s.Status.Settled() || s.SettledBy != "", "must be set where the move settles")
 	c.must("retry", s.Retry == intent.RetryNever || s.Status == intent.Rejected, "must be never unless the move rejects")
+	c.plan(&s.Plan, s.Status)
 	if c.err == nil {
 		c.must("status", intent.RuleOf(s.Verb).To == s.Status, "is not where this verb leads")
 	}
+	return c.error()
+}
+
+// CheckReplace says whether now and the entry may be stored in the place of was; the error
+// is a *RowError. entry may be nil.
+func CheckReplace(was, now *intent.Receipt, entry *intent.Entry) error {
+	if !intent.MayReplace(was, now) {
+		return &RowError{"status", "cannot become " + now.Standing() + " from " + was.Standing()}
+	}
+	if err := CheckReceipt(now); err != nil || entry == nil {
+		return err
+	}
+	var c checker
+	c.must("audit.key", entry.Key == now.Key, "is another key's")
+	c.must("audit.tenant", entry.Tenant == now.Tenant, "is another tenant's")
+	c.word("audit.action", entry.Action.String())
+	c.must("audit.actor", entry.Actor != "", "must not be empty")
+	c.must("audit.at", !entry.At.IsZero(), "must be set")
+	c.time("audit.at", entry.At)
+	c.text("audit.tool", entry.Tool)
+	c.text("audit.actor", entry.Actor)
+	c.must("audit.reason", len(entry.Reason) <= MaxReason, "is longer than 8192 bytes")
+	c.readable("audit.reason", []byte(entry.Reason))
+	c.text("audit.before", entry.Before)
+	c.text("audit.after", entry.After)
+	c.text("audit.traceparent", entry.Traceparent)
+	c.readable("audit.evidence", entry.Evidence)
+	return c.error()
+}
+
+// CheckStats says whether numbers can be asked for; the error is a *RowError.
+func CheckStats(q *StatsQuery) error {
+	var c checker
+	c.must("tenant", q.Tenant != "", "must be set in a query")
+	c.text("tenant", q.Tenant)
+	c.time("since", q.Since)
+	c.time("until", q.Until)
 	return c.error()
 }
 
@@ -138,6 +180,7 @@ func CheckAttempt(a *intent.Attempt) error {
 	c.digest("key", intent.Digest(a.Key))
 	c.word("decision", a.Decision.String())
 	c.text("tenant", a.Tenant)
+	c.text("tool", a.Tool)
 	c.text("trace_id", a.TraceID)
 	c.text("span_id", a.SpanID)
 	c.text("replica", a.Replica)
@@ -146,62 +189,4 @@ func CheckAttempt(a *intent.Attempt) error {
 	c.must("at", !a.At.IsZero(), "must be set")
 	c.time("at", a.At)
 	return c.error()
-}
-
-// checker keeps the first thing that is wrong.
-type checker struct{ err *RowError }
-
-func (c *checker) error() error {
-	if c.err == nil {
-		return nil
-	}
-	return c.err
-}
-
-func (c *checker) must(field string, ok bool, why string) {
-	if !ok && c.err == nil {
-		c.err = &RowError{field, why}
-	}
-}
-
-func (c *checker) digest(field string, d intent.Digest) {
-	c.must(field, d != intent.Digest{}, "must not be zero")
-}
-
-func (c *checker) word(field, word string) {
-	c.must(field, word != "invalid", "is not one of its words")
-}
-
-// text: PostgreSQL refuses NUL and invalid UTF-8 in text, and with it the whole batch.
-func (c *checker) text(field, s string) {
-	c.must(field, len(s) <= MaxText, longText)
-	c.must(field, strings.IndexByte(s, 0) < 0, "contains NUL")
-	c.must(field, utf8.ValidString(s), "is not valid UTF-8")
-}
-
-// readable bytes are searched as text by List, where one bad row would fail every search.
-func (c *checker) readable(field string, b []byte) {
-	c.must(field, len(b) <= MaxBody, longBody)
-	c.must(field, utf8.Valid(b), "is not valid UTF-8")
-	c.must(field, bytes.IndexByte(b, 0) < 0, "contains NUL")
-}
-
-func (c *checker) time(field string, t time.Time) {
-	c.must(field, t.IsZero() || t.Year() >= 1 && t.Year() <= 9999, "is outside the years 1 to 9999")
-}
-
-func (c *checker) outcome(o *intent.Outcome) {
-	if o == nil {
-		return
-	}
-	c.must("outcome_status", o.HTTPStatus >= 0 && o.HTTPStatus <= math.MaxInt16, "is out of range")
-	c.must("outcome_body", len(o.Body) <= MaxBody, longBody)
-	c.must("outcome_length", o.Length >= 0, "is negative")
-	c.text("outcome_sha256", o.SHA256)
-	n := 0
-	for name, value := range o.Headers {
-		n += len(name) + len(value)
-		c.must("outcome_headers", utf8.ValidString(name) && utf8.ValidString(value), "is not valid UTF-8")
-	}
-	c.must("outcome_headers", n <= MaxBody, "is too long")
 }

@@ -11,14 +11,19 @@ import (
 // the people who decide. It is slower than Store, and every change is audited.
 type Desk interface {
 	// Replace writes now in the place of was, and the entry with it (nil: none), in one
-	// transaction, if the row still has was's status, fence, version, NextCheck and NotifyAt;
-	// else nothing changes and the answer is the row that stands with intent.ErrStale.
-	// intent.ErrNone when there is no such row, a *RowError for what intent.MayReplace
-	// refuses or no row can hold. A current execution of was that now is another one is kept
-	// in the executions table. Nil MUST only be answered for an acknowledged commit; an
+	// transaction, if the row still has was's status, fence, version and Recovery (NextCheck
+	// and NotifyAt above all); else nothing changes and the answer is the row that stands with
+	// intent.ErrStale. intent.ErrNone when there is no such row, a *RowError for what
+	// intent.MayReplace refuses or no row can hold. What names the intent, from fingerprint to
+	// arguments, stays as was has it. A current execution of was that now is another one is
+	// kept in the executions table. Nil MUST only be answered for an acknowledged commit; an
 	// ambiguous one is resolved as for Begin (the row reads as now does: it was ours), so that
 	// a caller may act on it. Taking NextCheck on is how a reconciler takes a row: whoever
 	// wins has until then.
+	//
+	// Asked again after a lost reply, a move is success and its entry is not written twice. A
+	// change of the recovery alone is then ErrStale: it could just as well be that another
+	// took the row, and there must be one winner.
 	Replace(ctx context.Context, was, now intent.Receipt, entry *intent.Entry) (intent.Receipt, error)
 
 	// Due returns rows whose NextCheck or NotifyAt is at or before the given time, the
@@ -64,17 +69,26 @@ type Stats struct {
 	Open   []Open // as it is now, whatever the query's times
 }
 
+// Kinds of counts.
+const (
+	CountAttempt   = "attempt"   // an arrival, by its decision; at the time of the arrival
+	CountAudit     = "audit"     // an entry, by its action
+	CountExecution = "execution" // one that ended unknown; counted by Settle when it is lost
+)
+
 // Count is how often a word (an attempt's decision, an entry's action, or "unknown" for an
-// execution that ended so) was counted in the step that begins at At.
+// execution that ended so) was counted in the step that begins at At. Steps are counted from
+// the minute of StatsQuery.Since. A store that loses a reply may miss a count or count twice.
 type Count struct {
 	At   time.Time
 	Tool string
-	Kind string // "attempt", "audit"
+	Kind string // of those above
 	Word string
 	N    int64
 }
 
-// Open are receipts of a tool that wait.
+// Open are receipts of a tool that wait. Oldest is since when: unknown_since of unknown and
+// parked ones, created_at of the others.
 type Open struct {
 	Tool   string
 	What   string // "unknown", "parked" (also counted under unknown), "awaiting_approval", "doubt"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/latchkey-gateway/latchkey/intent"
 )
@@ -35,6 +36,7 @@ func SameOutcome(a, b *intent.Outcome) bool {
 func Kept(r intent.Receipt) intent.Receipt {
 	r.CreatedAt, r.StartedAt, r.SettleBy = intent.Micros(r.CreatedAt), intent.Micros(r.StartedAt), intent.Micros(r.SettleBy)
 	r.UnknownSince, r.SettledAt = intent.Micros(r.UnknownSince), intent.Micros(r.SettledAt)
+	r.NextCheck, r.NotifyAt = intent.Micros(r.NextCheck), intent.Micros(r.NotifyAt)
 	r.Durable = true
 	return r
 }
@@ -43,6 +45,7 @@ func Kept(r intent.Receipt) intent.Receipt {
 // key, fingerprint and status stay for as long as a very late retry may come (DESIGN §4).
 func Tombstone(r intent.Receipt) intent.Receipt {
 	r.Args, r.Outcome, r.Evidence = []byte("null"), nil, nil
+	r.Sealed = nil
 	r.Expired = true
 	r.Version++
 	return r
@@ -54,19 +57,51 @@ func Ours(row, asked *intent.Receipt) bool {
 	return row.Key == asked.Key && row.ClaimID == asked.ClaimID && row.Status == asked.Status
 }
 
+// Stands says whether the row still is as was: then it may be replaced. A change of its
+// recovery leaves the version alone, so the recovery is compared as well; whoever changed it
+// meanwhile has not been overwritten by somebody who did not know.
+func Stands(row, was *intent.Receipt) bool {
+	return row.Status == was.Status && row.Fence == was.Fence && row.Version == was.Version && sameRecovery(&row.Recovery, &was.Recovery)
+}
+
+// Replaced says whether the row is what this very replacement made of it: then the
+// replacement is a repeat whose first reply was lost. A move tells itself by its claim, its
+// version and its time. A change of the recovery alone does not: another may have made the
+// same one, which counts only for whoever knows that its own may have been committed.
+func Replaced(row, was, now *intent.Receipt, doubted bool) bool {
+	return Stands(row, now) && row.ClaimID == now.ClaimID && row.SettledAt.Equal(now.SettledAt) && row.SettledBy == now.SettledBy &&
+		row.Reason == now.Reason && (doubted || now.Version != was.Version)
+}
+
+func sameRecovery(a, b *intent.Recovery) bool {
+	return a.NextCheck.Equal(b.NextCheck) && a.NotifyAt.Equal(b.NotifyAt) && a.Parked == b.Parked && a.Checks == b.Checks &&
+		a.Notices == b.Notices && a.Doubt == b.Doubt && slices.Equal(a.ApprovedBy, b.ApprovedBy)
+}
+
+// Replacement is now as a store keeps it in the place of was: what names the intent, and
+// when it came, never changes.
+func Replacement(was, now intent.Receipt) intent.Receipt {
+	now = Kept(now)
+	now.Fingerprint, now.Args, now.Attempts, now.CreatedAt = was.Fingerprint, was.Args, was.Attempts, intent.Micros(was.CreatedAt)
+	now.Tool, now.Class, now.Durability = was.Tool, was.Class, was.Durability
+	now.RunID, now.StepID, now.Occurrence = was.RunID, was.StepID, was.Occurrence
+	return now
+}
+
+// Superseded returns the execution of was that now no longer is about; false when there is
+// none.
+func Superseded(was, now *intent.Receipt) (intent.Execution, bool) {
+	e, ok := was.Execution()
+	return e, ok && now.Fence != was.Fence
+}
+
 // Executions returns a key's executions, oldest first: those that ended before the current
 // one was begun, then the row's own.
 func Executions(row *intent.Receipt, ended []intent.Execution) []intent.Execution {
-	current, ok := row.Execution()
-	for _, e := range ended {
-		if e.Fence == current.Fence { // waiting for approval to act again: not begun yet
-			ok = false
-		}
+	if current, ok := row.Execution(); ok {
+		return append(ended, current)
 	}
-	if !ok {
-		return ended
-	}
-	return append(ended, current)
+	return ended
 }
 
 // ErrAmbiguous: a commit was neither acknowledged nor refused, and asking again did not

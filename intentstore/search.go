@@ -12,7 +12,8 @@ import (
 )
 
 // Search is what Query.Q asks for: a row matches if its key lies in the range of the
-// prefix, or a trace of it has the id, or all the words occur in its run, step, arguments or result.
+// prefix, or a trace of it has the id, or all the
+// words occur in its run, step, arguments or result.
 type Search struct {
 	KeyLow, KeyHigh []byte // both 32 bytes; nil: q is no key or prefix of one
 	TraceID         string // 32 lower-case hex digits; "": q is no trace id
@@ -51,9 +52,12 @@ func (s *Search) Matches(r *intent.Receipt, traced bool) bool {
 	case s.TraceID != "" && s.TraceID == r.TraceID():
 		return true
 	}
-	run, step, args := lower(r.RunID), lower(r.StepID), lower(string(r.Args))
+	run, step, args, result := []byte(lower(r.RunID)), []byte(lower(r.StepID)), lowered(r.Args), []byte(nil)
+	if r.Outcome != nil && bytes.IndexByte(r.Outcome.Body, 0) < 0 { // with NUL it is no text
+		result = lowered(r.Outcome.Body)
+	}
 	for _, w := range s.Words {
-		if !strings.Contains(run, w) && !strings.Contains(step, w) && !strings.Contains(args, w) {
+		if w := []byte(w); !bytes.Contains(run, w) && !bytes.Contains(step, w) && !bytes.Contains(args, w) && !bytes.Contains(result, w) {
 			return false
 		}
 	}
@@ -68,6 +72,17 @@ func lower(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// lowered is lower for bytes that need not be valid UTF-8.
+func lowered(b []byte) []byte {
+	b = bytes.Clone(b)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return b
 }
 
 // MaxLimit is the most rows that one page of List holds.

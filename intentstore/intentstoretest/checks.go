@@ -55,7 +55,7 @@ func Checks(t *testing.T, migrations fs.FS) {
 	// Follow the moves to what each status may look like.
 	type state struct {
 		status   intent.Status
-		executed bool // it has a fence
+		executed bool // an execution was begun
 	}
 	var reached []state
 	reach := func(s state) bool {
@@ -77,24 +77,25 @@ func Checks(t *testing.T, migrations fs.FS) {
 				if m.NewFence && s.executed {
 					superseded = append(superseded, s.status.String())
 				}
-				changed = reach(state{m.To, s.executed || m.NewFence}) || changed
+				changed = reach(state{m.To, s.executed || m.To == intent.Started}) || changed
 			}
 			if m.To.Settled() {
 				settled = append(settled, m.To.String())
 			}
 		}
 	}
-	var unexecuted, open []string
+	var started, waiting []string
 	for _, s := range reached {
-		if !s.executed {
-			unexecuted = append(unexecuted, s.status.String())
+		if s.executed && !slices.Contains(reached, state{s.status, false}) {
+			started = append(started, s.status.String())
 		}
-		if s.executed && !s.status.Settled() {
-			open = append(open, s.status.String())
+		if !s.status.Settled() && s.status != intent.Started {
+			waiting = append(waiting, s.status.String())
 		}
 	}
-	same("statuses without a fence", words("intents_fence", "status"), unexecuted)
-	same("statuses that were started", words("intents_started", "status"), open)
+	same("statuses that were started", words("intents_started", "status"), started)
+	same("statuses that wait", words("intents_next_check", "status"), waiting)
+	same("statuses that keep nothing sealed", words("intents_sealed", "status"), settled)
 	same("statuses that are settled", words("intents_settled", "status"), settled)
 	same("statuses whose result may expire", words("intents_expired", "status"), settled)
 	same("statuses of superseded executions", words(`(?i:status\s+text)`, "status"), superseded)

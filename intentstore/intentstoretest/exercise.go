@@ -21,6 +21,7 @@ type Full interface {
 	intentstore.Store
 	intentstore.Keeper
 	intentstore.Journal
+	intentstore.Desk
 }
 
 // Exercise runs the suite. open returns an empty store; the test that opened it closes it.
@@ -99,7 +100,7 @@ func (b *bench) started() intent.Receipt {
 // awaiting is a fresh write-ahead that waits for a person.
 func (b *bench) awaiting() intent.Receipt {
 	r := b.started()
-	r.Status, r.Retry, r.Fence, r.Executions = intent.AwaitingApproval, intent.RetryNever, 0, 0
+	r.Status, r.Retry, r.Fence, r.Executions = intent.AwaitingApproval, intent.RetryNever, 1, 0
 	r.StartedAt, r.SettleBy, r.Traceparent = time.Time{}, time.Time{}, ""
 	return r
 }
@@ -187,7 +188,13 @@ func plain(r intent.Receipt) intent.Receipt {
 	if len(r.Evidence) == 0 {
 		r.Evidence = nil
 	}
-	for _, t := range []*time.Time{&r.CreatedAt, &r.StartedAt, &r.SettleBy, &r.UnknownSince, &r.SettledAt} {
+	if len(r.Sealed) == 0 {
+		r.Sealed = nil
+	}
+	if len(r.ApprovedBy) == 0 {
+		r.ApprovedBy = nil
+	}
+	for _, t := range []*time.Time{&r.CreatedAt, &r.StartedAt, &r.SettleBy, &r.UnknownSince, &r.SettledAt, &r.NextCheck, &r.NotifyAt} {
 		*t = intent.Micros(*t)
 	}
 	r.Outcome = nil // compared apart

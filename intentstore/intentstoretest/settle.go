@@ -221,15 +221,21 @@ var archiveTests = []test{
 		r.Expired = true // checked in a second row: a tombstone has no outcome
 		r.UnknownSince, r.SettledAt, r.SettledBy = epoch.Add(1001*time.Microsecond), epoch.Add(2*time.Second), "operator"
 		r.Evidence, r.Durable = []byte(`{"by":"me"}`), true
-		for v, i := reflect.ValueOf(r), 0; i < v.NumField(); i++ {
-			if v.Field(i).IsZero() {
+		r.NotifyAt, r.Notices, r.Checks = epoch.Add(3*time.Second), 2, 6
+		r.ApprovedBy, r.Doubt, r.Template = []string{"ann", "b\"ü"}, intent.DoubtContradicted, "send_invoice_email/1"
+		open := r // what only an open row has
+		open.Key, open.Guard, open.Status, open.Retry = b.digest("open", 0), b.digest("open guard", 0), intent.Unknown, intent.RetryNever
+		open.SettledAt, open.SettledBy, open.Expired = time.Time{}, "", false
+		open.NextCheck, open.Parked, open.Sealed = epoch.Add(4*time.Second), intent.ParkedGaveUp, []byte{0, 0xff}
+		for v, w, i := reflect.ValueOf(r), reflect.ValueOf(open), 0; i < v.NumField(); i++ {
+			if v.Field(i).IsZero() && w.Field(i).IsZero() {
 				b.Errorf("the test leaves %s out", v.Type().Field(i).Name)
 			}
 		}
 		tombstone := r
 		tombstone.Key, tombstone.Guard, tombstone.Outcome = b.digest("tombstone", 0), b.digest("tombstone guard", 0), nil
 		r.Expired = false
-		for _, r := range []intent.Receipt{r, tombstone} {
+		for _, r := range []intent.Receipt{r, tombstone, open} {
 			got, err := b.s.Archive(b.ctx, r)
 			if err != nil {
 				b.Fatal(err)

@@ -84,7 +84,7 @@ func (s *Store) Expire(_ context.Context, settledBefore time.Time, limit int) (i
 		return 0, err
 	}
 	rows := s.sorted(func(r *intent.Receipt) bool {
-		return r.Status.Settled() && !r.Expired && r.SettledAt.Before(settledBefore)
+		return r.Status.Settled() && !r.Expired && r.Doubt == 0 && r.SettledAt.Before(settledBefore)
 	}, longestSettledFirst)
 	rows = rows[:min(len(rows), max(limit, 0))]
 	for _, r := range rows {
@@ -110,6 +110,7 @@ func (s *Store) Forget(_ context.Context, settledBefore time.Time, limit int) (i
 		delete(s.rows, r.Key)
 		delete(s.ended, r.Key)
 		delete(s.attempts, r.Key)
+		s.entries = slices.DeleteFunc(s.entries, func(e intent.Entry) bool { return e.Key == r.Key })
 	}
 	return len(rows), leave()
 }
@@ -138,6 +139,7 @@ func (s *Store) Record(_ context.Context, attempts []intent.Attempt) error {
 	if err != nil {
 		return err
 	}
+	var good []*intent.Attempt
 	for _, a := range attempts {
 		if err := intentstore.CheckAttempt(&a); err != nil {
 			bad = append(bad, err)
@@ -145,7 +147,10 @@ func (s *Store) Record(_ context.Context, attempts []intent.Attempt) error {
 		}
 		a.At = intent.Micros(a.At)
 		s.attempts[a.Key] = append(s.attempts[a.Key], a)
+		s.arrivals = append(s.arrivals, a)
+		good = append(good, &a)
 	}
+	s.count(intentstore.CountsOf(good)...)
 	if err := leave(); err != nil {
 		return err
 	}

@@ -30,6 +30,11 @@ const (
 	Expire   Verb = "expire"
 	Forget   Verb = "forget"
 	Ready    Verb = "ready"
+	Replace  Verb = "replace"
+	Due      Verb = "due"
+	Audit    Verb = "audit"
+	Changes  Verb = "changes"
+	Stats    Verb = "stats"
 )
 
 // Fault is what the hook does to one call.
@@ -46,7 +51,7 @@ var ErrInjected = errors.New("memstore: injected fault")
 
 var errClosed = errors.New("memstore: closed")
 
-// Store implements intentstore.Store, Keeper and Journal. Use New.
+// Store implements intentstore.Store, Keeper, Journal and Desk. Use New.
 type Store struct {
 	mu       sync.Mutex
 	fault    func(Verb, intent.Key) Fault
@@ -54,6 +59,10 @@ type Store struct {
 	guards   map[intent.Guard]intent.Key // of rows that are not rejected
 	ended    map[intent.Key][]intent.Execution
 	attempts map[intent.Key][]intent.Attempt
+	arrivals []intent.Attempt // of all keys, as they were recorded
+	entries  []intent.Entry
+	lastID   int64 // of an entry
+	counts   []intentstore.MinuteCount
 	closed   bool
 }
 
@@ -61,6 +70,7 @@ var (
 	_ intentstore.Store   = (*Store)(nil)
 	_ intentstore.Keeper  = (*Store)(nil)
 	_ intentstore.Journal = (*Store)(nil)
+	_ intentstore.Desk    = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -198,6 +208,9 @@ func (s *Store) settle(m intent.Settlement) (intent.Receipt, error) {
 		return copied(row), err
 	}
 	s.put(after)
+	if c, ok := intentstore.CountOfLoss(&row, &m); ok {
+		s.count(c)
+	}
 	return copied(after), nil
 }
 
@@ -246,7 +259,8 @@ func (s *Store) Get(_ context.Context, k intent.Key) (intent.Receipt, error) {
 
 // copied keeps what is stored apart from what callers hold.
 func copied(r intent.Receipt) intent.Receipt {
-	r.Args, r.Evidence = slices.Clone(r.Args), slices.Clone(r.Evidence)
+	r.Args, r.Evidence, r.Sealed = slices.Clone(r.Args), slices.Clone(r.Evidence), slices.Clone(r.Sealed)
+	r.ApprovedBy = slices.Clone(r.ApprovedBy)
 	if r.Outcome != nil {
 		o := *r.Outcome
 		o.Headers, o.Body = maps.Clone(o.Headers), slices.Clone(o.Body)

@@ -23,12 +23,12 @@ func (s *Store) Begin(ctx context.Context, r intent.Receipt) (intentstore.Begun,
 		return intentstore.Begun{}, err
 	}
 	r = intentstore.Kept(r)
-	return resolve(ctx, s, "begin", op{begin: &r}, func(o *op) found[intentstore.Begun] {
+	return resolve(s, "begin", written(ctx, s, op{begin: &r}, func(o *op) found[intentstore.Begun] {
 		if o.applied {
 			return found[intentstore.Begun]{known: true, answer: intentstore.Begun{Mine: true, Row: r}}
 		}
 		return s.standing(ctx, r)
-	})
+	}))
 }
 
 // standing says what a row that was not inserted met.

@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/latchkey-gateway/latchkey/intent"
+	"github.com/latchkey-gateway/latchkey/intentstore"
 )
 
 // column gathers one value of every item into an array parameter. FlatArray spares pgx the
@@ -50,13 +52,17 @@ func beginColumns(rows []receiptPtr) []any {
 		column(rows, func(r receiptPtr) string { return r.Traceparent }),
 		column(rows, func(r receiptPtr) string { return r.Replica }),
 		column(rows, func(r receiptPtr) string { return r.Region }),
+		column(rows, func(r receiptPtr) pgtype.Timestamptz { return stamp(r.NextCheck) }),
+		column(rows, func(r receiptPtr) pgtype.Timestamptz { return stamp(r.NotifyAt) }),
+		column(rows, func(r receiptPtr) string { return r.Template }),
+		column(rows, func(r receiptPtr) []byte { return r.Sealed }),
 	}
 }
 
 // archiveColumns are the parameters of archive.sql, in its order.
 func archiveColumns(rows []receiptPtr) []any {
 	b := beginColumns(rows)
-	c := make([]any, 0, 37)
+	c := make([]any, 0, 46)
 	c = append(c, b[:15]...) // key to reason
 	c = append(c, column(rows, func(r receiptPtr) bool { return r.Expired }))
 	c = append(c, b[15:23]...) // fence to settle_by
@@ -65,8 +71,29 @@ func archiveColumns(rows []receiptPtr) []any {
 		column(rows, func(r receiptPtr) pgtype.Timestamptz { return stamp(r.SettledAt) }),
 		column(rows, func(r receiptPtr) string { return r.SettledBy }),
 		column(rows, func(r receiptPtr) []byte { return r.Evidence }))
-	c = append(c, b[23:]...) // traceparent to region
-	return append(c, outcomeColumns(rows, func(r receiptPtr) *intent.Outcome { return r.Outcome })...)
+	c = append(c, b[23:26]...) // traceparent to region
+	c = append(c, outcomeColumns(rows, func(r receiptPtr) *intent.Outcome { return r.Outcome })...)
+	return append(c,
+		b[26], // next_check
+		column(rows, func(r receiptPtr) pgtype.Text { return word(r.Parked.String()) }),
+		b[27], // notify_at
+		column(rows, func(r receiptPtr) int32 { return int32(r.Notices) }),
+		column(rows, func(r receiptPtr) int32 { return int32(r.Checks) }),
+		column(rows, func(r receiptPtr) []byte { return people(r.ApprovedBy) }),
+		column(rows, func(r receiptPtr) pgtype.Text { return word(r.Doubt.String()) }),
+		b[28], b[29]) // template, sealed
+}
+
+// word is a word's column value; "" is NULL.
+func word(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
+
+// people is the column value of approved_by; nobody is NULL.
+func people(ids []string) []byte {
+	if len(ids) == 0 {
+		return nil
+	}
+	b, _ := json.Marshal(ids) // strings always encode
+	return b
 }
 
 // outcomeColumns are outcome_status to outcome_sha256; NULL where there is no outcome.
@@ -97,7 +124,7 @@ type movePtr = *intent.Settlement
 
 // settleColumns are the parameters of settle.sql, in its order.
 func settleColumns(moves []movePtr) []any {
-	c := make([]any, 0, 17)
+	c := make([]any, 0, 20)
 	c = append(c,
 		column(moves, func(m movePtr) []byte { return m.Key[:] }),
 		column(moves, func(m movePtr) int64 { return int64(m.Fence) }),
@@ -116,7 +143,10 @@ func settleColumns(moves []movePtr) []any {
 				return 1
 			}
 			return 0
-		}))
+		}),
+		column(moves, func(m movePtr) pgtype.Timestamptz { return stamp(m.Plan.NextCheck) }),
+		column(moves, func(m movePtr) pgtype.Text { return word(m.Plan.Parked.String()) }),
+		column(moves, func(m movePtr) pgtype.Timestamptz { return stamp(m.Plan.NotifyAt) }))
 }
 
 // fromWords lists the statuses that a move leads from, as the moves table has them.
@@ -129,26 +159,12 @@ func fromWords(m movePtr) string {
 	return strings.Join(words, " ")
 }
 
-// againParameters are those of again.sql: the row as it shall be, the version it was made
-// from, and the execution that ends.
-func againParameters(next receiptPtr, version uint64, ended intent.Execution) []any {
-	return []any{
-		next.Key[:], next.Guard[:], next.Fingerprint[:], next.Tenant, next.Tool, next.Class.String(), next.Durability.String(),
-		next.RunID, next.StepID, int32(next.Occurrence), next.Args,
-		next.Status.String(), next.Retry.String(), next.RetryAfter.Microseconds(), next.Reason, int64(next.Fence), int64(next.Version),
-		next.ClaimID[:], int32(next.Attempts), int32(next.Executions),
-		stamp(next.StartedAt), stamp(next.SettleBy), next.Traceparent, next.Replica, next.Region,
-		int64(version),
-		int64(ended.Fence), ended.ClaimID[:], stamp(ended.StartedAt), stamp(ended.EndedAt), ended.Status.String(), ended.Retry.String(),
-		ended.Reason, int32(ended.HTTPStatus), ended.Traceparent, ended.Replica, ended.Region,
-	}
-}
-
 // attemptColumns are the parameters of record.sql, in its order.
 func attemptColumns(attempts []*intent.Attempt) []any {
 	return []any{
 		column(attempts, func(a *intent.Attempt) []byte { return a.Key[:] }),
 		column(attempts, func(a *intent.Attempt) string { return a.Tenant }),
+		column(attempts, func(a *intent.Attempt) string { return a.Tool }),
 		column(attempts, func(a *intent.Attempt) pgtype.Timestamptz { return stamp(a.At) }),
 		column(attempts, func(a *intent.Attempt) string { return a.Decision.String() }),
 		column(attempts, func(a *intent.Attempt) string { return a.TraceID }),
@@ -156,6 +172,18 @@ func attemptColumns(attempts []*intent.Attempt) []any {
 		column(attempts, func(a *intent.Attempt) string { return a.Replica }),
 		column(attempts, func(a *intent.Attempt) string { return a.Region }),
 		column(attempts, func(a *intent.Attempt) string { return a.Credential }),
+	}
+}
+
+// countColumns are the parameters of count.sql, in its order.
+func countColumns(counts []intentstore.MinuteCount) []any {
+	return []any{
+		column(counts, func(c intentstore.MinuteCount) string { return c.Tenant }),
+		column(counts, func(c intentstore.MinuteCount) int64 { return c.Minute }),
+		column(counts, func(c intentstore.MinuteCount) string { return c.Tool }),
+		column(counts, func(c intentstore.MinuteCount) string { return c.Kind }),
+		column(counts, func(c intentstore.MinuteCount) string { return c.Word }),
+		column(counts, func(c intentstore.MinuteCount) int64 { return c.N }),
 	}
 }
 

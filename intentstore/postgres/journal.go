@@ -14,7 +14,7 @@ import (
 	"github.com/latchkey-gateway/latchkey/intentstore"
 )
 
-// Record implements intentstore.Journal: one insert for all. It does not wait for the disk;
+// Record implements intentstore.Journal: one insert for all, and what it counts. It does not wait for the disk;
 // a crash of the server may lose the last moments of the journal, never of the intents.
 func (s *Store) Record(_ context.Context, attempts []intent.Attempt) error {
 	var bad []error
@@ -30,6 +30,7 @@ func (s *Store) Record(_ context.Context, attempts []intent.Attempt) error {
 		var b pgx.Batch
 		b.Queue(offSQL)
 		b.Queue(recordSQL, attemptColumns(good)...)
+		b.Queue(countSQL, countColumns(intentstore.CountsOf(good))...)
 		_, err := s.acknowledged(func(ctx context.Context, c *pgxpool.Conn) error {
 			return c.SendBatch(ctx, &b).Close()
 		})
@@ -77,7 +78,7 @@ func (s *Store) Attempts(ctx context.Context, k intent.Key, limit int) ([]intent
 func scanAttempt(r pgx.CollectableRow) (a intent.Attempt, err error) {
 	var key []byte
 	var decision string
-	if err := r.Scan(&key, &a.Tenant, &a.At, &decision, &a.TraceID, &a.SpanID, &a.Replica, &a.Region, &a.Credential); err != nil {
+	if err := r.Scan(&key, &a.Tenant, &a.Tool, &a.At, &decision, &a.TraceID, &a.SpanID, &a.Replica, &a.Region, &a.Credential); err != nil {
 		return a, err
 	}
 	copy(a.Key[:], key)

@@ -25,9 +25,12 @@ func (s *Store) List(ctx context.Context, q intentstore.Query) ([]intent.Receipt
 		return nil, "", err
 	}
 	args := []any{pgx.QueryExecModeExec, q.Tenant, narrow(q.RunID), narrow(q.StepID), narrow(q.Tool), nil,
-		bound(q.Since), bound(q.Until), nil, nil, nil, nil, nil, nil, intentstore.PageLimit(q.Limit) + 1}
+		bound(q.Since), bound(q.Until), nil, nil, nil, nil, nil, nil, intentstore.PageLimit(q.Limit) + 1, nil}
 	if q.Status != 0 {
 		args[5] = q.Status.String()
+	}
+	if q.Attention {
+		args[15] = true
 	}
 	if paged {
 		args[8], args[9] = after.At, after.Key[:]
@@ -106,8 +109,10 @@ func (s *Store) Forget(_ context.Context, settledBefore time.Time, limit int) (i
 				if _, err := tx.Exec(ctx, forgetExecutionsSQL, keys); err != nil {
 					return err
 				}
-				_, err = tx.Exec(ctx, forgetAttemptsSQL, keys)
-				return err
+				if _, err := tx.Exec(ctx, forgetAttemptsSQL, keys); err != nil {
+					return err
+				}
+				return forgetAudit(ctx, tx, keys)
 			})
 		})
 		if err != nil {
@@ -119,6 +124,19 @@ func (s *Store) Forget(_ context.Context, settledBefore time.Time, limit int) (i
 		return n, nil
 	}
 	return n, err
+}
+
+// forgetAudit deletes the entries of forgotten keys, behind a savepoint: where the role may
+// not, the audit stays, and the intents go all the same.
+func forgetAudit(ctx context.Context, tx pgx.Tx, keys [][]byte) error {
+	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, forgetAuditSQL, keys)
+		return err
+	})
+	if sqlState(err) == insufficientPrivilege {
+		return nil
+	}
+	return err
 }
 
 // slice is how many rows of housekeeping one transaction holds locked.

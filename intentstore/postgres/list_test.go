@@ -29,7 +29,7 @@ func TestListUsesIndexes(t *testing.T) {
 	query, err := os.ReadFile("queries/list.sql")
 	must(t, err)
 	for name, want := range map[string]string{"": "intents_tenant", "run-7": "intents_run"} {
-		args := []any{pgx.QueryExecModeExec, "tenant-7", nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, 51}
+		args := []any{pgx.QueryExecModeExec, "tenant-7", nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, 51, nil}
 		if name != "" {
 			args[2] = name
 		}

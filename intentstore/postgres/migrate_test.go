@@ -84,8 +84,8 @@ func TestRoleThatCannotDelete(t *testing.T) {
 		exec(t, owner, "DROP OWNED BY "+role)
 		exec(t, owner, "DROP ROLE "+role)
 	})
-	exec(t, owner, "GRANT SELECT, INSERT, UPDATE ON intents TO "+role)
-	exec(t, owner, "GRANT SELECT, INSERT ON executions, attempts TO "+role)
+	exec(t, owner, "GRANT SELECT, INSERT, UPDATE ON intents, counts TO "+role)
+	exec(t, owner, "GRANT SELECT, INSERT ON executions, attempts, audit TO "+role)
 	exec(t, owner, "GRANT SELECT, UPDATE ON heartbeat TO "+role)
 	u, err := url.Parse(dsn)
 	must(t, err)
@@ -165,7 +165,12 @@ func TestChecksHold(t *testing.T) {
 		"intents_retry":      "retry = 'maybe', status = 'rejected'",
 		"intents_may_retry":  "retry = 'same_key'",
 		"intents_fence":      "fence = 0",
-		"intents_started":    "status = 'unknown', unknown_since = now(), settled_at = NULL, started_at = NULL",
+		"intents_started":    "started_at = NULL",
+		"intents_awaiting":   "status = 'awaiting_approval', settled_at = NULL, outcome_status = NULL, outcome_headers = NULL, outcome_body = NULL",
+		"intents_parked":     "parked = 'policy'",
+		"intents_next_check": "next_check = now()",
+		"intents_sealed":     "sealed = '\\x00'",
+		"intents_counted":    "checks = -1",
 		"intents_unsettled":  "status = 'started', settled_at = NULL",
 		"intents_unknown":    "status = 'unknown', settled_at = NULL",
 		"intents_settled":    "settled_by = ''",
@@ -179,8 +184,8 @@ func TestChecksHold(t *testing.T) {
 	}
 	var n int
 	must(t, c.QueryRow(t.Context(), "SELECT count(*) FROM pg_constraint WHERE conrelid = 'intents'::regclass AND contype = 'c'").Scan(&n))
-	if n != 13 {
-		t.Errorf("intents has %d CHECK constraints, and the test breaks 13", n)
+	if n != 18 {
+		t.Errorf("intents has %d CHECK constraints, and the test breaks 18", n)
 	}
 	_, err := c.Exec(t.Context(), "INSERT INTO executions SELECT key, 0, claim_id, started_at, settled_at, 'rejected', retry, reason, 0, '', '', '' FROM intents")
 	if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "23514" {

@@ -6,8 +6,16 @@
 // acknowledgement is missing is resolved, never guessed (see Begin).
 //
 // What it needs of the server: unique indexes, ON CONFLICT DO NOTHING, READ COMMITTED or
-// stricter, and the role's rights to SELECT, INSERT and UPDATE. It needs no DELETE, no
-// advisory locks, no SKIP LOCKED, no LISTEN.
+// stricter. It needs no advisory locks, no SKIP LOCKED, no LISTEN, and of its role no more
+// than
+//
+//	GRANT SELECT, INSERT, UPDATE ON intents, counts TO latchkey;
+//	GRANT SELECT, INSERT ON executions, attempts, audit TO latchkey;
+//	GRANT SELECT, UPDATE ON heartbeat TO latchkey;
+//
+// With these, tombstones are kept for ever and nobody who holds the role can change what the
+// audit says. A role that may DELETE from intents, executions and attempts forgets old
+// tombstones, and their entries in the audit only if it may DELETE from audit too.
 package postgres
 
 import (
@@ -57,7 +65,7 @@ func (o *Options) defaults() {
 	o.MaxConns = max(o.MaxConns, int32(o.Flights)+2) // the flights' and some for reading
 }
 
-// Store implements intentstore.Store, Keeper and Journal.
+// Store implements intentstore.Store, Keeper, Journal and Desk.
 type Store struct {
 	options Options
 	pool    *pgxpool.Pool
@@ -69,6 +77,7 @@ var (
 	_ intentstore.Store   = (*Store)(nil)
 	_ intentstore.Keeper  = (*Store)(nil)
 	_ intentstore.Journal = (*Store)(nil)
+	_ intentstore.Desk    = (*Store)(nil)
 )
 
 // Open prepares a store; the tables must be there (Migrate). It connects lazily: a server

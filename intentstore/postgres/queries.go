@@ -35,6 +35,8 @@ var (
 	forgetExecutionsSQL string
 	//go:embed queries/forget_attempts.sql
 	forgetAttemptsSQL string
+	//go:embed queries/forget_audit.sql
+	forgetAuditSQL string
 	//go:embed queries/heartbeat.sql
 	heartbeatSQL string
 
@@ -48,4 +50,23 @@ var (
 	attemptsCountSQL string
 	//go:embed queries/executions.sql
 	executionsSQL string
+
+	//go:embed queries/replace.sql
+	replaceSQL string
+	//go:embed queries/due.sql
+	dueSQL string
+	//go:embed queries/audit.sql
+	auditSQL string
+	//go:embed queries/settled.sql
+	settledSQL string
+	//go:embed queries/arrivals.sql
+	arrivalsSQL string
+	//go:embed queries/entries.sql
+	entriesSQL string
+	//go:embed queries/count.sql
+	countSQL string
+	//go:embed queries/counts.sql
+	countsSQL string
+	//go:embed queries/open.sql
+	openSQL string
 )

@@ -21,6 +21,9 @@ type row struct {
 	created                                  time.Time
 	outcomeStatus                            pgtype.Int4
 	outcomeHeaders                           pgtype.DriverBytes
+	nextCheck, notifyAt                      pgtype.Timestamptz
+	parked, doubt                            pgtype.Text
+	approvedBy                               pgtype.DriverBytes
 	outcome                                  intent.Outcome
 	receipt                                  intent.Receipt
 	targets                                  []any
@@ -34,6 +37,7 @@ func newRow() *row {
 		&w.status, &w.retry, &w.retryAfter, &r.Reason, &r.Expired, &w.fence, &w.version, &w.claim, &r.Attempts, &r.Executions,
 		&w.created, &w.started, &w.settleBy, &w.unknownSince, &w.settled, &r.SettledBy, &r.Evidence, &r.Traceparent, &r.Replica, &r.Region,
 		&w.outcomeStatus, &w.outcomeHeaders, &o.Body, &o.Truncated, &o.Length, &o.SHA256,
+		&w.nextCheck, &w.parked, &w.notifyAt, &r.Notices, &r.Checks, &w.approvedBy, &w.doubt, &r.Template, &r.Sealed,
 	}
 	return w
 }
@@ -66,6 +70,18 @@ func (w *row) scan(rows pgx.Rows) (intent.Receipt, error) {
 	r.Fence, r.Version = uint64(w.fence), uint64(w.version)
 	r.CreatedAt, r.StartedAt, r.SettleBy = w.created.UTC(), moment(w.started), moment(w.settleBy)
 	r.UnknownSince, r.SettledAt = moment(w.unknownSince), moment(w.settled)
+	r.NextCheck, r.NotifyAt = moment(w.nextCheck), moment(w.notifyAt)
+	if r.Parked, err = intent.ParseParking(w.parked.String); err != nil {
+		return r, err
+	}
+	if r.Doubt, err = intent.ParseDoubt(w.doubt.String); err != nil {
+		return r, err
+	}
+	if w.approvedBy != nil {
+		if err := json.Unmarshal(w.approvedBy, &r.ApprovedBy); err != nil {
+			return r, fmt.Errorf("approved_by of %s: %w", r.Key.Short(), err)
+		}
+	}
 	r.Durable = true // whoever reads it reads an acknowledged row
 	if w.outcomeStatus.Valid {
 		o := w.outcome

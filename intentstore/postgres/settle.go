@@ -22,10 +22,12 @@ func (s *Store) Settle(ctx context.Context, m intent.Settlement) (intent.Receipt
 	if err := intentstore.CheckSettlement(&m); err != nil {
 		return intent.Receipt{}, err
 	}
-	a, err := resolve(ctx, s, "settle", op{settle: &m}, func(o *op) (f found[standsAs]) {
-		if o.applied && m.Of != nil && m.Of.Version+1 == o.version {
+	a, err := resolve(s, "settle", written(ctx, s, op{settle: &m}, func(o *op) (f found[standsAs]) {
+		if o.applied && m.Of != nil {
 			row, err := intentstore.Kept(*m.Of).Apply(m)
-			return found[standsAs]{known: true, answer: standsAs{row: row}, err: err}
+			if err == nil && keptOf(&row) == o.written {
+				return found[standsAs]{known: true, answer: standsAs{row: row}}
+			}
 		}
 		row, err := s.Get(ctx, m.Key)
 		switch {
@@ -42,7 +44,7 @@ func (s *Store) Settle(ctx context.Context, m intent.Settlement) (intent.Receipt
 			f.known, f.answer = true, standsAs{row, intent.ErrStale}
 		}
 		return f
-	})
+	}))
 	return a.row, errors.Join(err, a.result)
 }
 
@@ -52,7 +54,7 @@ func (s *Store) Archive(ctx context.Context, r intent.Receipt) (intent.Receipt, 
 		return intent.Receipt{}, err
 	}
 	r = intentstore.Kept(r)
-	a, err := resolve(ctx, s, "archive", op{archive: &r}, func(o *op) (f found[standsAs]) {
+	a, err := resolve(s, "archive", written(ctx, s, op{archive: &r}, func(o *op) (f found[standsAs]) {
 		if o.applied {
 			return found[standsAs]{known: true, answer: standsAs{row: r}}
 		}
@@ -67,7 +69,7 @@ func (s *Store) Archive(ctx context.Context, r intent.Receipt) (intent.Receipt, 
 			f.known, f.answer = true, standsAs{*holder, intent.ErrStale}
 		}
 		return f
-	})
+	}))
 	return a.row, errors.Join(err, a.result)
 }
 

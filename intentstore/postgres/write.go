@@ -24,12 +24,22 @@ type op struct {
 	archive *intent.Receipt
 
 	// The answer, set before done is closed.
-	applied bool   // the statement wrote this row; only meaningful without doubt
-	version uint64 // settle: of the row as written
-	doubt   bool   // it may have been committed, or not on the standby
+	applied bool // the statement wrote this row; only meaningful without doubt
+	written kept // settle: of the row as written
+	doubt   bool // it may have been committed, or not on the standby
 	err     error
 	done    chan struct{}
 }
+
+// kept is what a move keeps, and which may have changed since the caller read the row: the
+// version with a move, the others without one.
+type kept struct {
+	version uint64
+	checks  int
+	doubt   string
+}
+
+func keptOf(r *intent.Receipt) kept { return kept{r.Version, r.Checks, r.Doubt.String()} }
 
 func (o *op) weight() int {
 	n := 512
@@ -85,6 +95,7 @@ func (s *Store) batch(ops []*op) {
 	for len(ops) > 0 {
 		now, crowded, later := apart(ops)
 		s.write(now)
+		s.countLosses(now)
 		for _, o := range append(now, crowded...) {
 			close(o.done)
 		}
@@ -156,7 +167,7 @@ func (s *Store) send(ops []*op) (doubt bool, err error) {
 	byKey := make(map[intent.Key]*op, len(ops))
 	moved := make(map[intent.Key]*op, len(ops))
 	for _, o := range ops {
-		o.applied, o.version = false, 0
+		o.applied, o.written = false, kept{}
 		switch {
 		case o.begin != nil:
 			begins, byKey[o.begin.Key] = append(begins, o.begin), o
@@ -168,21 +179,21 @@ func (s *Store) send(ops []*op) (doubt bool, err error) {
 	}
 	var b pgx.Batch
 	if len(begins) > 0 {
-		b.Queue(beginSQL, beginColumns(begins)...).Query(written(byKey))
+		b.Queue(beginSQL, beginColumns(begins)...).Query(mark(byKey))
 	}
 	if len(archives) > 0 {
-		b.Queue(archiveSQL, archiveColumns(archives)...).Query(written(byKey))
+		b.Queue(archiveSQL, archiveColumns(archives)...).Query(mark(byKey))
 	}
 	if len(settles) > 0 {
 		b.Queue(settleSQL, settleColumns(settles)...).Query(func(rows pgx.Rows) error {
 			var raw []byte
-			var version int64
 			for rows.Next() {
-				if err := rows.Scan(&raw, &version); err != nil {
+				var k kept
+				if err := rows.Scan(&raw, &k.version, &k.checks, &k.doubt); err != nil {
 					return err
 				}
 				o := moved[intent.Key(raw)]
-				o.applied, o.version = true, uint64(version)
+				o.applied, o.written = true, k
 			}
 			return rows.Err()
 		})
@@ -192,8 +203,8 @@ func (s *Store) send(ops []*op) (doubt bool, err error) {
 	})
 }
 
-// written marks the ops whose keys an insert returned.
-func written(ops map[intent.Key]*op) func(pgx.Rows) error {
+// mark marks the ops whose keys an insert returned.
+func mark(ops map[intent.Key]*op) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var k intent.Key
 		var raw []byte

@@ -11,7 +11,7 @@ import (
 
 // columns are a row's values in the order of insert.sql and move.sql.
 func columns(r *intent.Receipt) []any {
-	c := make([]any, 0, 40) // and the three conditions of move.sql
+	c := make([]any, 0, 49) // and the three conditions of move.sql
 	c = append(c,
 		r.Key[:], r.Guard[:], r.Fingerprint[:], r.Tenant, r.Tool, r.Class.String(), r.Durability.String(), r.RunID, r.StepID,
 		r.Occurrence, blob(r.Args),
@@ -19,15 +19,21 @@ func columns(r *intent.Receipt) []any {
 		r.ClaimID[:], r.Attempts, r.Executions,
 		stamp(r.CreatedAt), stamp(r.StartedAt), stamp(r.SettleBy), stamp(r.UnknownSince), stamp(r.SettledAt), r.SettledBy,
 		blob(r.Evidence), r.Traceparent, r.Replica, r.Region)
-	o := r.Outcome
-	if o == nil {
-		return append(c, nil, nil, nil, false, 0, "")
+	if o := r.Outcome; o == nil {
+		c = append(c, nil, nil, nil, false, 0, "")
+	} else {
+		headers := []byte("{}")
+		if len(o.Headers) > 0 {
+			headers, _ = json.Marshal(o.Headers) // a map of strings always encodes
+		}
+		c = append(c, o.HTTPStatus, headers, blob(o.Body), o.Truncated, o.Length, o.SHA256)
 	}
-	headers := []byte("{}")
-	if len(o.Headers) > 0 {
-		headers, _ = json.Marshal(o.Headers) // a map of strings always encodes
+	var approvedBy []byte
+	if len(r.ApprovedBy) > 0 {
+		approvedBy, _ = json.Marshal(r.ApprovedBy) // strings always encode
 	}
-	return append(c, o.HTTPStatus, headers, blob(o.Body), o.Truncated, o.Length, o.SHA256)
+	return append(c, stamp(r.NextCheck), narrow(r.Parked.String()), stamp(r.NotifyAt), r.Notices, r.Checks, blob(approvedBy),
+		narrow(r.Doubt.String()), r.Template, blob(r.Sealed))
 }
 
 // blob is the value of a BLOB: nil is NULL, and no bytes are an empty one.
@@ -95,12 +101,16 @@ func receipt(rows *sql.Rows) (r intent.Receipt, err error) {
 		outcomeStatus                             sql.NullInt64
 		headers                                   sql.RawBytes
 		o                                         intent.Outcome
+		check, notify                             sql.NullInt64
+		parked, doubt                             sql.NullString
+		approvedBy                                sql.RawBytes
 	)
 	err = rows.Scan(
 		&key, &guard, &fingerprint, &r.Tenant, &r.Tool, &class, &durability, &r.RunID, &r.StepID, &r.Occurrence, &r.Args,
 		&status, &retry, &retryAfter, &r.Reason, &r.Expired, &fence, &version, &claim, &r.Attempts, &r.Executions,
 		&created, &started, &settleBy, &lost, &settled, &r.SettledBy, &r.Evidence, &r.Traceparent, &r.Replica, &r.Region,
-		&outcomeStatus, &headers, &o.Body, &o.Truncated, &o.Length, &o.SHA256)
+		&outcomeStatus, &headers, &o.Body, &o.Truncated, &o.Length, &o.SHA256,
+		&check, &parked, &notify, &r.Notices, &r.Checks, &approvedBy, &doubt, &r.Template, &r.Sealed)
 	if err != nil {
 		return r, err
 	}
@@ -124,6 +134,18 @@ func receipt(rows *sql.Rows) (r intent.Receipt, err error) {
 	r.Fence, r.Version = uint64(fence), uint64(version)
 	r.CreatedAt, r.StartedAt, r.SettleBy = moment(created), moment(started), moment(settleBy)
 	r.UnknownSince, r.SettledAt = moment(lost), moment(settled)
+	r.NextCheck, r.NotifyAt = moment(check), moment(notify)
+	if r.Parked, err = intent.ParseParking(parked.String); err != nil {
+		return r, err
+	}
+	if r.Doubt, err = intent.ParseDoubt(doubt.String); err != nil {
+		return r, err
+	}
+	if approvedBy != nil {
+		if err := json.Unmarshal(approvedBy, &r.ApprovedBy); err != nil {
+			return r, fmt.Errorf("approved_by of %s: %w", r.Key.Short(), err)
+		}
+	}
 	r.Durable = true // whoever reads it reads a committed row
 	if outcomeStatus.Valid {
 		o.HTTPStatus = int(outcomeStatus.Int64)

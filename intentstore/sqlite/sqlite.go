@@ -36,7 +36,7 @@ type Options struct {
 	OnBatch func(rows int)
 }
 
-// Store implements intentstore.Store, Keeper and Journal.
+// Store implements intentstore.Store, Keeper, Journal and Desk.
 type Store struct {
 	options Options
 	writes  *sql.DB // one connection
@@ -50,6 +50,7 @@ var (
 	_ intentstore.Store   = (*Store)(nil)
 	_ intentstore.Keeper  = (*Store)(nil)
 	_ intentstore.Journal = (*Store)(nil)
+	_ intentstore.Desk    = (*Store)(nil)
 )
 
 // Open opens the file and brings its tables to this version's state.

@@ -12,14 +12,14 @@ import (
 
 // prepared are the statements of the hot path, on the connection that writes.
 type prepared struct {
-	insert, move, get, holder, ended, record *sql.Stmt
+	insert, move, get, holder, ended, record, count *sql.Stmt
 }
 
 func (p *prepared) prepare(ctx context.Context, db *sql.DB) error {
 	for _, one := range []struct {
 		to  **sql.Stmt
 		sql string
-	}{{&p.insert, insertSQL}, {&p.move, moveSQL}, {&p.get, getSQL}, {&p.holder, holderSQL}, {&p.ended, endedSQL}, {&p.record, recordSQL}} {
+	}{{&p.insert, insertSQL}, {&p.move, moveSQL}, {&p.get, getSQL}, {&p.holder, holderSQL}, {&p.ended, endedSQL}, {&p.record, recordSQL}, {&p.count, countSQL}} {
 		stmt, err := db.PrepareContext(ctx, one.sql)
 		if err != nil {
 			return err
@@ -180,6 +180,11 @@ func (s *Store) Settle(ctx context.Context, m intent.Settlement) (intent.Receipt
 			return err
 		}
 		row, result = before.Apply(m)
+		if c, lost := intentstore.CountOfLoss(&before, &m); result == nil && lost {
+			if err := s.addCounts(tx, c); err != nil {
+				return err
+			}
+		}
 		if result == nil {
 			return s.apply(tx, &before, &row)
 		}

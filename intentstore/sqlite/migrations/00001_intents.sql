@@ -43,6 +43,17 @@ CREATE TABLE intents (
   outcome_truncated INTEGER NOT NULL,
   outcome_length    INTEGER NOT NULL,
   outcome_sha256    TEXT    NOT NULL,
+  next_check        INTEGER,          -- the next lookup or retry; awaiting approval: it expires
+  parked            TEXT,             -- why only a person goes on; NULL: not parked
+  notify_at         INTEGER,          -- when people are told
+  notices           INTEGER NOT NULL,
+  checks            INTEGER NOT NULL,
+  approved_by       BLOB,             -- JSON array of credential ids; NULL: nobody
+  doubt             TEXT,             -- NULL: none
+  template          TEXT    NOT NULL,
+  sealed            BLOB,             -- encrypted arguments, until it is settled
+  -- intent.Receipt.Attention, for an index that a call answered in time never touches.
+  attention         INTEGER GENERATED ALWAYS AS (CASE WHEN (status IN ('unknown', 'awaiting_approval') OR doubt IS NOT NULL) AND NOT expired THEN 1 END) VIRTUAL,
 
   CONSTRAINT intents_digests    CHECK (length(key) = 32 AND length(guard) = 32 AND length(fingerprint) = 32 AND length(claim_id) = 16),
   CONSTRAINT intents_class      CHECK (class IN ('read_only', 'idempotent', 'effectful', 'irreversible')),
@@ -50,8 +61,13 @@ CREATE TABLE intents (
   CONSTRAINT intents_status     CHECK (status IN ('awaiting_approval', 'started', 'unknown', 'completed', 'rejected')),
   CONSTRAINT intents_retry      CHECK (retry IN ('never', 'same_key', 'corrected')),
   CONSTRAINT intents_may_retry  CHECK (retry = 'never' OR status IN ('started', 'rejected')),
-  CONSTRAINT intents_fence      CHECK (fence >= 1 OR fence = 0 AND status IN ('awaiting_approval', 'rejected')),
-  CONSTRAINT intents_started    CHECK (started_at IS NOT NULL OR status NOT IN ('started', 'unknown')),
+  CONSTRAINT intents_fence      CHECK (fence >= 1),
+  CONSTRAINT intents_started    CHECK (started_at IS NOT NULL OR status NOT IN ('started', 'unknown', 'completed')),
+  CONSTRAINT intents_awaiting   CHECK (status <> 'awaiting_approval' OR started_at IS NULL),
+  CONSTRAINT intents_parked     CHECK (parked IS NULL OR status = 'unknown'),
+  CONSTRAINT intents_next_check CHECK (next_check IS NULL OR status IN ('unknown', 'awaiting_approval')),
+  CONSTRAINT intents_sealed     CHECK (sealed IS NULL OR status NOT IN ('completed', 'rejected')),
+  CONSTRAINT intents_counted    CHECK (checks >= 0 AND notices >= 0 AND executions >= 0),
   CONSTRAINT intents_unsettled  CHECK (status NOT IN ('awaiting_approval', 'started') OR outcome_status IS NULL),
   CONSTRAINT intents_unknown    CHECK (status <> 'unknown' OR unknown_since IS NOT NULL),
   CONSTRAINT intents_settled    CHECK (CASE WHEN status IN ('completed', 'rejected') THEN settled_at IS NOT NULL AND settled_by <> '' ELSE settled_at IS NULL END),
@@ -66,6 +82,9 @@ CREATE INDEX intents_run ON intents (run_id);
 CREATE INDEX intents_overdue ON intents (started_at) WHERE status = 'started';
 CREATE INDEX intents_settled ON intents (settled_at) WHERE settled_at IS NOT NULL AND expired = 0;
 CREATE INDEX intents_expired ON intents (settled_at) WHERE expired = 1;
+CREATE INDEX intents_check ON intents (next_check) WHERE next_check IS NOT NULL;
+CREATE INDEX intents_notify ON intents (notify_at) WHERE notify_at IS NOT NULL;
+CREATE INDEX intents_attention ON intents (tenant, created_at DESC) WHERE attention = 1;
 
 -- Executions that a later one of the same key has superseded.
 CREATE TABLE executions (
@@ -84,11 +103,12 @@ CREATE TABLE executions (
   PRIMARY KEY (key, fence)
 ) STRICT;
 
--- Every arrival of a call.
+-- Every arrival of a call. An id is never given twice: whoever watches goes on from one.
 CREATE TABLE attempts (
-  id         INTEGER PRIMARY KEY,
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
   key        BLOB    NOT NULL,
   tenant     TEXT    NOT NULL,
+  tool       TEXT    NOT NULL,
   at         INTEGER NOT NULL,
   decision   TEXT    NOT NULL,
   trace_id   TEXT    NOT NULL,
@@ -100,6 +120,34 @@ CREATE TABLE attempts (
 CREATE INDEX attempts_key ON attempts (key, at);
 CREATE INDEX attempts_trace ON attempts (trace_id);
 
+-- What happened to a key besides arrivals and executions. Only ever added to.
+CREATE TABLE audit (
+  id          INTEGER PRIMARY KEY AUTOINCREMENT,
+  key         BLOB    NOT NULL,
+  tenant      TEXT    NOT NULL,
+  tool        TEXT    NOT NULL,
+  at          INTEGER NOT NULL,
+  actor       TEXT    NOT NULL CHECK (actor <> ''),
+  action      TEXT    NOT NULL,
+  reason      TEXT    NOT NULL,
+  before      TEXT    NOT NULL,
+  after       TEXT    NOT NULL,
+  evidence    BLOB,
+  traceparent TEXT    NOT NULL
+) STRICT;
+CREATE INDEX audit_key ON audit (key, id);
+
+-- What happened by the minute.
+CREATE TABLE counts (
+  tenant TEXT    NOT NULL,
+  minute INTEGER NOT NULL, -- since 1970
+  tool   TEXT    NOT NULL,
+  kind   TEXT    NOT NULL,
+  word   TEXT    NOT NULL,
+  n      INTEGER NOT NULL,
+  PRIMARY KEY (tenant, minute, tool, kind, word)
+) STRICT, WITHOUT ROWID;
+
 -- One row that /readyz writes to.
 CREATE TABLE heartbeat (
   one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
@@ -109,6 +157,8 @@ INSERT INTO heartbeat (one, at) VALUES (1, 0);
 
 -- +goose Down
 DROP TABLE heartbeat;
+DROP TABLE counts;
+DROP TABLE audit;
 DROP TABLE attempts;
 DROP TABLE executions;
 DROP TABLE intents;

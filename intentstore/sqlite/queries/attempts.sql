@@ -1,5 +1,5 @@
 -- attempts: the newest arrivals of a key, newest first.
-SELECT key, tenant, at, decision, trace_id, span_id, replica, region, credential
+SELECT key, tenant, tool, at, decision, trace_id, span_id, replica, region, credential
 FROM attempts
 WHERE key = ?1
 ORDER BY at DESC, id DESC

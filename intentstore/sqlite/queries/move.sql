@@ -1,10 +1,12 @@
--- move: makes a row what intent.Receipt.Apply or ApplyAgain made of it, if it still has the
--- status (?38), fence (?39) and version (?40) that the move was applied to.
+-- move: makes a row what a move made of it, if it still has the
+-- status (?47), fence (?48) and version (?49) that the move was applied to.
 UPDATE intents SET (
   key, guard, fingerprint, tenant, tool, class, durability, run_id, step_id, occurrence, args,
   status, retry, retry_after, reason, expired, fence, version, claim_id, attempts, executions,
   created_at, started_at, settle_by, unknown_since, settled_at, settled_by, evidence, traceparent, replica, region,
-  outcome_status, outcome_headers, outcome_body, outcome_truncated, outcome_length, outcome_sha256)
+  outcome_status, outcome_headers, outcome_body, outcome_truncated, outcome_length, outcome_sha256,
+  next_check, parked, notify_at, notices, checks, approved_by, doubt, template, sealed)
 = (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31,
-  ?32, ?33, ?34, ?35, ?36, ?37)
-WHERE key = ?1 AND status = ?38 AND fence = ?39 AND version = ?40
+  ?32, ?33, ?34, ?35, ?36, ?37,
+  ?38, ?39, ?40, ?41, ?42, ?43, ?44, ?45, ?46)
+WHERE key = ?1 AND status = ?47 AND fence = ?48 AND version = ?49

@@ -1,0 +1,5 @@
+-- counts: a tenant's counts from one minute to another, in steps.
+SELECT $2::bigint + (minute - $2) / $4::bigint * $4, tool, kind, word, sum(n)::bigint FROM counts
+WHERE tenant = $1 AND minute >= $2 AND minute < $3
+GROUP BY 1, 2, 3, 4
+ORDER BY 1, tool COLLATE "C", kind COLLATE "C", word COLLATE "C"

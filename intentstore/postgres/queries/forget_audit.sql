@@ -1,0 +1,2 @@
+-- forget_audit: the entries of forgotten keys.
+DELETE FROM audit WHERE key = ANY ($1::bytea[])

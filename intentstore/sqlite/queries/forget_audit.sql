@@ -1,0 +1,2 @@
+-- forget_audit: the entries of a forgotten key.
+DELETE FROM audit WHERE key = ?1
