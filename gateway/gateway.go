@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -40,14 +39,30 @@ type Options struct {
 // Gateway serves the two listeners.
 type Gateway struct {
 	Options
-	draining atomic.Bool
+	feeds   feeds
+	drain   sync.Once
+	drained chan struct{} // closed by Drain
 }
 
 // New makes a gateway.
-func New(o Options) *Gateway { return &Gateway{Options: o} }
+func New(o Options) *Gateway {
+	g := &Gateway{Options: o, drained: make(chan struct{})}
+	g.feeds.init(o.Engine.Changes, g.drained, o.Log)
+	return g
+}
 
-// Drain makes /readyz fail from now on, so that load balancers send no more calls.
-func (g *Gateway) Drain() { g.draining.Store(true) }
+// Drain makes /readyz fail from now on, so that load balancers send no more calls, and ends
+// what goes on for long: those who watch, and bulk runs before their next receipt.
+func (g *Gateway) Drain() { g.drain.Do(func() { close(g.drained) }) }
+
+func (g *Gateway) draining() bool {
+	select {
+	case <-g.drained:
+		return true
+	default:
+		return false
+	}
+}
 
 // Agents is the handler of the agents' listener.
 func (g *Gateway) Agents() http.Handler {
@@ -62,15 +77,29 @@ func (g *Gateway) Agents() http.Handler {
 func (g *Gateway) Operators() http.Handler {
 	e := g.engine()
 	g.reads(e.Group("/v1", g.authenticate))
+	e.GET("/openapi.json", g.authenticate, allow(auth.Agent, auth.Viewer, auth.Operator), g.getOpenAPI)
 	return e
 }
 
+// reads are the routes of both listeners: who may read may, who may decide may.
 func (g *Gateway) reads(v1 *gin.RouterGroup) {
+	g.decisions(v1.Group("", allow(auth.Operator)))
 	v1.Use(allow(auth.Agent, auth.Viewer, auth.Operator))
 	v1.GET("/receipts", g.listReceipts)
 	v1.GET("/receipts/:key", g.getReceipt)
 	v1.GET("/receipts/:key/attempts", g.getAttempts)
+	v1.GET("/receipts/:key/audit", g.getAudit)
 	v1.GET("/tools", g.listTools)
+	v1.GET("/stats", g.getStats)
+	v1.GET("/events", g.getEvents)
+}
+
+func (g *Gateway) decisions(v1 *gin.RouterGroup) {
+	for i := range verbs {
+		v1.POST("/receipts/:key/"+verbs[i].name, g.decide(&verbs[i]))
+	}
+	v1.POST("/bulk/plan", g.planBulk)
+	v1.POST("/bulk/run", g.runBulk)
 }
 
 func (g *Gateway) engine() *gin.Engine {
@@ -161,7 +190,7 @@ func (g *Gateway) readyz(c *gin.Context) {
 		})
 	}
 	checks.Wait()
-	if g.draining.Load() {
+	if g.draining() {
 		state["gateway"], status = "draining", http.StatusServiceUnavailable
 	}
 	c.JSON(status, gin.H{"ready": status == http.StatusOK, "checks": state})

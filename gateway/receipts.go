@@ -37,21 +37,7 @@ func (g *Gateway) getReceipt(c *gin.Context) {
 		writeProblem(c, g.asError(c, err), 0)
 		return
 	}
-	h := c.Writer.Header()
-	h.Set("Latchkey-Receipt", r.Key.String())
-	h.Set("ETag", r.ETag())
-	if !r.Status.Settled() {
-		h.Set("Retry-After", "1")
-	}
-	shouldRetry(h, r.RetryWord())
-	if match := c.Request.Header.Get("If-None-Match"); match != "" && match == r.ETag() {
-		c.Status(http.StatusNotModified)
-		return
-	}
-	if _, n, _, err := g.Engine.Attempts(c.Request.Context(), key, 1); err == nil && n > 0 {
-		r.Attempts = n
-	}
-	writeJSON(c, http.StatusOK, r.AppendJSON(nil, false))
+	g.writeReceipt(c, r)
 }
 
 func (g *Gateway) waitParameter(q url.Values) (time.Duration, *intent.Error) {
@@ -84,7 +70,7 @@ func parameters(c *gin.Context, allowed ...string) (url.Values, *intent.Error) {
 	return values, nil
 }
 
-var listParameters = []string{"run_id", "step_id", "tool", "status", "since", "until", "q", "limit", "cursor"}
+var listParameters = []string{"run_id", "step_id", "tool", "status", "since", "until", "q", "attention", "limit", "cursor"}
 
 // listReceipts answers GET /v1/receipts, newest first.
 func (g *Gateway) listReceipts(c *gin.Context) {
@@ -133,14 +119,15 @@ func listQuery(values url.Values) (intentstore.Query, *intent.Error) {
 		}
 		q.Status = status
 	}
-	for name, to := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
-		if s := values.Get(name); s != "" {
-			t, err := time.Parse(time.RFC3339, s)
-			if err != nil {
-				return q, intent.Errorf(intent.BadRequest, err, name+" is a time as in RFC 3339, such as 2026-01-31T12:00:00Z.")
-			}
-			*to = t
-		}
+	switch values.Get("attention") {
+	case "":
+	case "true":
+		q.Attention = true
+	default:
+		return q, badRequest("attention is true or is not given.")
+	}
+	if bad := times(values, map[string]*time.Time{"since": &q.Since, "until": &q.Until}); bad != nil {
+		return q, bad
 	}
 	if s := values.Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -150,69 +137,6 @@ func listQuery(values url.Values) (intentstore.Query, *intent.Error) {
 		q.Limit = n
 	}
 	return q, nil
-}
-
-// attemptsShown is how many arrivals one answer lists, the newest.
-const attemptsShown = 1000
-
-type attemptJSON struct {
-	Time         time.Time `json:"time"`
-	Decision     string    `json:"decision"`
-	TraceID      string    `json:"trace_id"`
-	SpanID       string    `json:"span_id"`
-	Replica      string    `json:"replica"`
-	Region       string    `json:"region"`
-	CredentialID string    `json:"credential_id"`
-}
-
-type executionJSON struct {
-	Fence      uint64     `json:"fence"`
-	Status     string     `json:"status"`
-	StartedAt  time.Time  `json:"started_at"`
-	EndedAt    *time.Time `json:"ended_at"`
-	HTTPStatus int        `json:"http_status,omitempty"`
-	Retry      string     `json:"retry,omitempty"`
-	Reason     string     `json:"reason"`
-	TraceID    string     `json:"trace_id"`
-	SpanID     string     `json:"span_id"`
-	Replica    string     `json:"replica"`
-	Region     string     `json:"region"`
-}
-
-// getAttempts answers GET /v1/receipts/{key}/attempts.
-func (g *Gateway) getAttempts(c *gin.Context) {
-	key, err := intent.ParseKey(strings.ToLower(c.Param("key")))
-	if err == nil {
-		_, err = g.Engine.Receipt(c.Request.Context(), principal(c).Tenant, key)
-	}
-	if err != nil {
-		writeProblem(c, g.asError(c, err), 0)
-		return
-	}
-	attempts, total, executions, err := g.Engine.Attempts(c.Request.Context(), key, attemptsShown)
-	if err != nil {
-		writeProblem(c, g.asError(c, err), 0)
-		return
-	}
-	arrivals, runs := make([]attemptJSON, 0, len(attempts)), make([]executionJSON, 0, len(executions))
-	for _, a := range attempts {
-		arrivals = append(arrivals, attemptJSON{a.At, a.Decision.String(), a.TraceID, a.SpanID, a.Replica, a.Region, a.Credential})
-	}
-	for _, x := range executions {
-		run := executionJSON{Fence: x.Fence, Status: x.Status.String(), StartedAt: x.StartedAt, HTTPStatus: x.HTTPStatus,
-			Reason: x.Reason, Replica: x.Replica, Region: x.Region}
-		if !x.EndedAt.IsZero() {
-			run.EndedAt = &x.EndedAt
-		}
-		if x.Status == intent.Rejected {
-			run.Retry = x.Retry.String()
-		}
-		if parts := strings.Split(x.Traceparent, "-"); len(parts) == 4 {
-			run.TraceID, run.SpanID = parts[1], parts[2]
-		}
-		runs = append(runs, run)
-	}
-	c.JSON(http.StatusOK, gin.H{"key": key.String(), "total": total, "attempts": arrivals, "executions": runs})
 }
 
 type toolJSON struct {
