@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -152,12 +153,26 @@ func (g *Gateway) carryOut(c *gin.Context, v *verb, d decision) (intent.Receipt,
 	}
 	r, err := v.do(ctx, g.Engine, d)
 	if err != nil {
-		return r, g.asError(c, err)
+		return r, g.undecided(c, err)
 	}
 	if !d.agrees(v.action, &r) {
 		return r, intent.Errorf(intent.StateConflict, nil, "It was decided otherwise: it is "+r.Status.String()+", ETag "+r.ETag()+". Look at it again.")
 	}
 	return r, nil
+}
+
+// undecided gives the failure of a decision a category. One that the store did not confirm may
+// have been made all the same.
+func (g *Gateway) undecided(c *gin.Context, err error) *intent.Error {
+	_, refused := errors.AsType[*intent.Error](err)
+	switch {
+	case refused, errors.Is(err, intent.ErrNone):
+		return g.asError(c, err)
+	case errors.Is(err, intent.ErrStale):
+		return intent.Errorf(intent.StateConflict, err, "The receipt keeps moving. Look at it again.")
+	}
+	g.Log.Warn("a decision was not confirmed", "error", err, "trace_id", span(c).TraceID())
+	return intent.Errorf(intent.NotSent, err, "The store did not confirm the decision.")
 }
 
 // agrees says whether the receipt is what the decision led to. The engine answers a repeated

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -57,11 +58,36 @@ var problemKinds = map[intent.Category]problemKind{
 	intent.DownstreamTimeout:    {http.StatusGatewayTimeout, "Downstream did not answer in time", intent.RetrySameKey},
 }
 
+// audience is whom a problem's advice is for.
+type audience uint8
+
+const (
+	forCaller  audience = iota // of a tool: "nothing was done" means the tool's action
+	forAsker                   // of a question: no answer may read as if an action had not happened
+	forDecider                 // of a decision about a receipt, whose action may well have happened
+)
+
+func audienceOf(c *gin.Context) audience {
+	switch path := c.FullPath(); {
+	case c.Request.Method != http.MethodPost:
+		return forAsker
+	case strings.HasPrefix(path, "/v1/receipts/"), strings.HasPrefix(path, "/v1/bulk/"):
+		return forDecider
+	}
+	return forCaller
+}
+
 // advise says in a sentence or two for a language model what to do about a problem. It
-// never contains arguments or results. asked says that the request was a question: then no
-// answer may read as if an action had not happened.
-func advise(e *intent.Error, asked bool) string {
+// never contains arguments or results.
+func advise(e *intent.Error, to audience) string {
+	asked := to == forAsker
 	switch {
+	case to == forDecider && e.Category == intent.Internal:
+		return "The gateway failed on this decision. Read the receipt again: it says whether the decision stands."
+	case to == forDecider && problemKinds[e.Category].retry == intent.RetrySameKey:
+		return "Read the receipt again: it says where it stands. The same decision sent again is made once."
+	case to == forDecider:
+		return "This decision changed nothing. Read the receipt again and correct the request as the detail says."
 	case asked && problemKinds[e.Category].retry == intent.RetrySameKey:
 		return "The gateway could not answer this question. That says nothing about whether an action happened; ask again later."
 	case asked:
@@ -107,7 +133,7 @@ func writeProblem(c *gin.Context, e *intent.Error, retryAfter time.Duration) {
 	b = text(b, `,"detail":`, e.Public)
 	b = text(b, `,"code":`, code)
 	b = text(b, `,"retry":`, kind.retry.String())
-	b = text(b, `,"advice":`, advise(e, c.Request.Method != http.MethodPost))
+	b = text(b, `,"advice":`, advise(e, audienceOf(c)))
 	if e.Reason != "" {
 		b = text(b, `,"reason":`, e.Reason)
 	}
