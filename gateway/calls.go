@@ -79,7 +79,7 @@ func (g *Gateway) request(c *gin.Context) (once.Request, *intent.Error) {
 	r.Wait = min(r.Tool.Timeout+settling, g.Wait)
 	// A read is passed on whole: there is nothing to wait for apart from it.
 	if n, ok := preferWait(c.Request.Header); ok && r.Tool.Class != intent.ReadOnly {
-		r.Wait = min(n, g.Wait)
+		r.Wait, r.Patient = min(n, g.Wait), true
 		c.Writer.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(r.Wait/time.Second)))
 	}
 	return r, nil

@@ -32,7 +32,7 @@ func TestMemoryIsBoundedUnderManyKeys(t *testing.T) {
 		tool, _ := w.cat.Tool(name)
 		store, redis := &rows{started: map[intent.Key]intent.Receipt{}}, &claims{stored: make(chan struct{}, crowd)}
 		e := once.New(once.Options{
-			Lock: redis, Store: store, Journal: store, Effects: instant{}, Lease: time.Minute, HotTTL: time.Hour,
+			Lock: redis, Store: store, Journal: store, Effects: instant{}, Tools: w.cat.Tool, Lease: time.Minute, HotTTL: time.Hour,
 			NearCache: nearCache, MaxInFlight: 1000, Replica: "a", Region: "north",
 		})
 		step := 0

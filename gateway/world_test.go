@@ -151,7 +151,7 @@ func (w *world) replica(name string) *replica {
 	r := &replica{w: w}
 	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	r.engine = once.New(once.Options{
-		Lock: w.lock, Store: w.store, Journal: w.store, Effects: w.client,
+		Lock: w.lock, Store: w.store, Desk: w.store, Journal: w.store, Effects: w.client, Tools: w.cat.Tool,
 		Lease: 10 * time.Second, HotTTL: time.Hour, NearCache: 1 << 20, MaxInFlight: w.inFlight,
 		Replica: name, Region: "north", Log: log,
 	})

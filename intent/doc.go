@@ -30,6 +30,9 @@
 //   - receipt (Receipt): the record a caller can hold on to.
 //   - settle: to move a key out of started or unknown with evidence (Settlement).
 //   - lookup: asking the downstream whether the action happened.
+//   - recovery (Recovery): how an unknown key will be found out about, or why only a person
+//     can go on (parked); how long an approval is waited for.
+//   - entry (Entry): one line of a receipt's audit: who changed or checked what, when, why.
 //
 // # The way of a call
 //
@@ -64,6 +67,9 @@
 //     not rest on clocks.
 //  4. Completed is final, and every caller gets the same result.
 //  5. A pair (fence, status) only moves forward, in the store and in Redis.
+//  6. What people and the reconciler decide is one conditional change of the row, with its
+//     entry in the audit; of two that collide, one is refused and told so.
+//  7. An unknown key is always somebody's: it has a next check, or it is parked for a person.
 //
 // # Crash table
 //
@@ -75,6 +81,11 @@
 //	execute                                         retry, a late answer or a person
 //	settle, store   row settled, Redis started      next reader or sweeper copies the row
 //	settle, Redis   everything is there             nobody
+//	a check taken   an unknown row, due later       any reconciler, once it is due again
+//	lookup          an unknown row, due later       any reconciler asks again
+//	approve,        a started row                   as after a write-ahead: unknown, and then
+//	re-execute                                      what the tool's policy says
+//	a decision      row settled, Redis unknown      next reader copies the row
 //	Redis flushed   rows only                       the write-ahead finds the row, Redis is
 //	                                                refilled
 //	store down      write-ahead: nothing is sent, 503. After the effect: the result is kept in

@@ -19,26 +19,26 @@ var (
 type Category uint8
 
 const (
-	Internal          Category = iota
-	BadRequest                 // malformed JSON, key or id
-	InvalidArguments           // arguments do not match the tool's input_schema
-	KeyRequired                // run, step or key missing where the class needs it
-	NotFound                   // no such tool or receipt
-	TooLarge                   // body over the cap
-	UnsupportedMedia           // not JSON
-	Unauthenticated            // no or unknown credential
-	Forbidden                  // the credential's roles do not allow it
-	ConflictArguments          // same key, other arguments
-	ConflictStep               // same slot, other key
-	ResultExpired              // the result is no longer retained
-	NotSent                    // provably nothing was sent; the same call is safe
-	DownstreamFailed           // a read-only tool's downstream failed
-	DownstreamTimeout          // a read-only tool's downstream did not answer in time
-	Overloaded                 // more calls in flight than limits.in_flight
-	MethodNotAllowed           // the path exists, the method does not
-	StateConflict              // the receipt's status does not allow what was asked
-	PreconditionFailed         // If-Match names another version of the receipt
-	PreconditionRequired       // If-Match is missing where it is needed
+	Internal             Category = iota
+	BadRequest                    // malformed JSON, key or id
+	InvalidArguments              // arguments do not match the tool's input_schema
+	KeyRequired                   // run, step or key missing where the class needs it
+	NotFound                      // no such tool or receipt
+	TooLarge                      // body over the cap
+	UnsupportedMedia              // not JSON
+	Unauthenticated               // no or unknown credential
+	Forbidden                     // the credential's roles do not allow it
+	ConflictArguments             // same key, other arguments
+	ConflictStep                  // same slot, other key
+	ResultExpired                 // the result is no longer retained
+	NotSent                       // provably nothing was sent; the same call is safe
+	DownstreamFailed              // a read-only tool's downstream failed
+	DownstreamTimeout             // a read-only tool's downstream did not answer in time
+	Overloaded                    // more calls in flight than limits.in_flight
+	MethodNotAllowed              // the path exists, the method does not
+	StateConflict                 // the receipt's status does not allow what was asked
+	PreconditionFailed            // If-Match names another version of the receipt
+	PreconditionRequired          // If-Match is missing where it is needed
 )
 
 var categoryCodes = [...]string{"internal", "bad_request", "invalid_arguments", "idempotency_key_required", "not_found",

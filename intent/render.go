@@ -34,7 +34,7 @@ func (r *Receipt) AppendJSON(b []byte, replayed bool) []byte {
 	b = appendText(b, `,"retry":`, r.RetryWord().String())
 	b = appendText(b, `,"advice":`, r.Advice())
 	b = append(b, `,"outcome":`...)
-	b = r.Outcome.append(b)
+	b = r.Outcome.AppendJSON(b)
 	b = append(b, `,"intent":{"args":`...)
 	if len(r.Args) == 0 {
 		b = append(b, "null"...)
@@ -137,7 +137,8 @@ func (c *Recovery) append(b []byte) []byte {
 	return append(b, "]}"...)
 }
 
-func (o *Outcome) append(b []byte) []byte {
+// AppendJSON writes the outcome as a receipt shows it.
+func (o *Outcome) AppendJSON(b []byte) []byte {
 	if o == nil {
 		return append(b, "null"...)
 	}

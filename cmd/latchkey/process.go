@@ -38,6 +38,7 @@ type fullStore interface {
 	intentstore.Store
 	intentstore.Keeper
 	intentstore.Journal
+	intentstore.Desk
 }
 
 // fullLock is all that a lock store does.
@@ -111,7 +112,7 @@ func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *proces
 	p.later(func(context.Context) error { client.Close(); return nil })
 
 	engine := once.New(once.Options{
-		Lock: locker, Store: store, Journal: store, Effects: client,
+		Lock: locker, Store: store, Desk: store, Journal: store, Effects: client, Tools: catalogue.Tool,
 		Lease: cfg.Lease, HotTTL: cfg.Retention.Hot, NearCache: nearCacheBytes, MaxInFlight: cfg.Limits.InFlight,
 		Replica: cfg.Replica, Region: cfg.Region, Log: log,
 	})
@@ -120,10 +121,9 @@ func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *proces
 		Engine: engine, Lock: locker, Store: store, Lease: cfg.Lease,
 		Result: cfg.Retention.Result, Tombstone: cfg.Retention.Tombstone, Log: log,
 	})
-	sweeping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	swept := make(chan struct{})
-	go func() { sweeper.Run(sweeping); close(swept) }()
-	p.later(func(context.Context) error { stop(); <-swept; return nil })
+	reconciler := &sweep.Reconciler{Engine: engine, Desk: store, Log: log}
+	p.background(ctx, sweeper.Run)
+	p.background(ctx, reconciler.Run)
 
 	p.gateway = gateway.New(gateway.Options{
 		Engine: engine, Catalogue: catalogue, Client: client, Keys: principals,
@@ -134,6 +134,14 @@ func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *proces
 		p.longest = max(p.longest, t.Timeout)
 	}
 	return p, nil
+}
+
+// background runs f until the process is closed, and then waits for it.
+func (p *process) background(ctx context.Context, f func(context.Context)) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() { f(ctx); close(ended) }()
+	p.later(func(context.Context) error { stop(); <-ended; return nil })
 }
 
 func (p *process) later(f func(context.Context) error) { p.undo = append(p.undo, f) }

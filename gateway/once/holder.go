@@ -28,18 +28,29 @@ type clock struct{ epoch time.Time }
 func (c clock) monotonic() int64 { return int64(time.Since(c.epoch)) }
 
 func (e *Engine) newHolder(f *flight) *holder {
-	h := &holder{clock: e.clock, ask: lock.Ask{
-		Guard: f.id.Guard, Key: f.id.Key, Fingerprint: f.id.Fingerprint,
-		Lease: e.Lease, Traceparent: f.provisional.Traceparent,
-	}}
-	rand.Read(h.ask.ClaimID[:])
-	h.deadline.Store(h.monotonic() + int64(e.Lease))
+	h := e.holderOf(&f.provisional, f.provisional.Traceparent)
 	if f.req.Tool.Durability == intent.Hot {
 		started := f.provisional
 		started.ClaimID = h.ask.ClaimID
 		h.ask.Hot, h.ask.Receipt = true, started.Encode()
 	}
 	return h
+}
+
+// holderOf is a claim on a key that has a row already; the row will say so first.
+func (e *Engine) holderOf(r *intent.Receipt, traceparent string) *holder {
+	h := &holder{clock: e.clock, ask: lock.Ask{Guard: r.Guard, Key: r.Key, Fingerprint: r.Fingerprint, Lease: e.Lease, Traceparent: traceparent}}
+	rand.Read(h.ask.ClaimID[:])
+	h.deadline.Store(h.monotonic() + int64(e.Lease))
+	return h
+}
+
+// carries notes the receipt that the claim is about to be written ahead with.
+func (h *holder) carries(r *intent.Receipt) {
+	h.begun(r.Fence)
+	if r.Durability == intent.Hot {
+		h.ask.Hot, h.ask.Receipt = true, r.Encode()
+	}
 }
 
 // mayBegin is the old holder's check right before the request is written (DESIGN §5): a

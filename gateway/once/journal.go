@@ -39,7 +39,7 @@ func (j *journal) add(r Request, key intent.Key, a Answer, replica, region strin
 	}
 	select {
 	case j.rows <- intent.Attempt{
-		Key: key, Tenant: r.Tenant, At: intent.Micros(time.Now()), Decision: a.Decision,
+		Key: key, Tenant: r.Tenant, Tool: r.Tool.Name, At: intent.Micros(time.Now()), Decision: a.Decision,
 		TraceID: r.Span.TraceID(), SpanID: r.Span.SpanID(), Replica: replica, Region: region, Credential: r.Credential,
 	}:
 	default:

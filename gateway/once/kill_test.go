@@ -85,7 +85,7 @@ func openReal(job childJob, name string, p *plan) (*real, error) {
 		return nil, err
 	}
 	r := &real{lock: locker, store: store, tools: tools}
-	o := once.Options{Lock: locker, Store: store, Journal: store, Effects: downstream.NewClient(tools, downstream.Options{}),
+	o := once.Options{Lock: locker, Store: store, Desk: store, Journal: store, Tools: tools.Tool, Effects: downstream.NewClient(tools, downstream.Options{}),
 		Lease: killLease, HotTTL: time.Hour, NearCache: 1 << 20, MaxInFlight: 1 << 16, Replica: name, Region: "test"}
 	if p != nil {
 		o.Lock, o.Store, o.Effects = brokenLock{locker, p}, brokenStore{store, p}, realEffects{o.Effects, p}

@@ -24,18 +24,24 @@ type Effects interface {
 	Execute(ctx context.Context, c downstream.Call) downstream.Observed
 	// Forward sends a read-only request, with bounded retries.
 	Forward(ctx context.Context, c downstream.Call) downstream.Observed
+	// Lookup asks whether a call's effect happened. It may be repeated.
+	Lookup(ctx context.Context, c downstream.Call) downstream.Finding
 }
 
-// Options wire an Engine. All fields are required but NearCache and Log.
+// Options wire an Engine. All fields are required but NearCache, Seal, Notify and Log.
 type Options struct {
 	Lock        lock.Store
 	Store       intentstore.Store
+	Desk        intentstore.Desk
 	Journal     intentstore.Journal
 	Effects     Effects
-	Lease       time.Duration // how long a claim lasts without renewal
-	HotTTL      time.Duration // how long Redis keeps a durable settled record
-	NearCache   int64         // bytes of completed receipts kept in this replica
-	MaxInFlight int           // distinct calls that may be under way; duplicates do not count
+	Tools       func(name string) (*downstream.Tool, bool) // as configured now
+	Seal        *Seal                                      // nil: arguments that are redacted are not kept at all
+	Notify      bool                                       // people are told of what waits for them
+	Lease       time.Duration                              // how long a claim lasts without renewal
+	HotTTL      time.Duration                              // how long Redis keeps a durable settled record
+	NearCache   int64                                      // bytes of completed receipts kept in this replica
+	MaxInFlight int                                        // distinct calls that may be under way; duplicates do not count
 	Replica     string
 	Region      string
 	Log         *slog.Logger
@@ -115,6 +121,7 @@ type Request struct {
 	intent.Call               // with the tenant of the credential
 	Credential  string        // id of the API key
 	Wait        time.Duration // how long the caller waits for an answer
+	Patient     bool          // it asked for that wait, and waits for a person's approval too
 	Span        tracing.Span  // this arrival's span
 }
 
@@ -123,6 +130,7 @@ type Request struct {
 func (e *Engine) provisional(id intent.Identity, r Request) intent.Receipt {
 	now := intent.Micros(time.Now())
 	return intent.Receipt{
+		Template: r.Tool.Template(), Sealed: e.seal(r.Tool, id),
 		Key: id.Key, Guard: id.Guard, Fingerprint: id.Fingerprint,
 		Tenant: r.Tenant, Tool: r.Tool.Name, Class: r.Tool.Class, Durability: r.Tool.Durability,
 		RunID: r.RunID, StepID: r.StepID, Occurrence: r.Occurrence,
@@ -160,7 +168,11 @@ func (e *Engine) Do(ctx context.Context, r Request) Answer {
 					e.flights.finish(f, e.lead(detached, f))
 				})
 			}
+			asked := time.Now()
 			a = e.wait(ctx, f, leads, r.Wait)
+			if r.Patient && a.Err == nil && a.Receipt.Status == intent.AwaitingApproval {
+				a = e.waitApproved(ctx, a, r.Wait-time.Since(asked))
+			}
 		}
 	}
 
@@ -255,11 +267,23 @@ func (e *Engine) act(ctx context.Context, f *flight, h *holder) (Answer, *standi
 	h.begun(row.Fence)
 	f.stands(new(row)) // a copy: row goes on to change
 
+	row = e.perform(ctx, t, row, f.id.Args, h, done, e.firstMove)
+	a := Answer{Receipt: row, Decision: intent.Executed, RetryAfter: row.RetryAfter}
+	if row.Status == intent.Rejected && row.Retry == intent.RetrySameKey {
+		a.Decision = intent.Refused // provably not sent, or not accepted for now
+	}
+	return a, nil
+}
+
+// perform is steps 7 to 9, for whoever has written ahead: a call, an approval, a safe
+// retry. meaning turns the verdict into the move that it allows.
+func (e *Engine) perform(ctx context.Context, t *downstream.Tool, row intent.Receipt, args intent.Value, h *holder,
+	done func(downstream.Observed, downstream.Verdict), meaning meaning) intent.Receipt {
 	// 7. Execute, once. MayBegin is the last look at our own lease before the first byte.
 	// Dies here or before 9: the effect may have happened and the row says started. The
 	// sweeper makes it unknown; a lookup, a late answer or a person settles it.
 	seen := e.Effects.Execute(ctx, downstream.Call{
-		Tool: t, Args: f.id.Args, Key: row.Key, RunID: row.RunID, StepID: row.StepID,
+		Tool: t, Args: args, Key: row.Key, RunID: row.RunID, StepID: row.StepID,
 		Traceparent: row.Traceparent, MayBegin: h.mayBegin,
 	})
 
@@ -268,19 +292,16 @@ func (e *Engine) act(ctx context.Context, f *flight, h *holder) (Answer, *standi
 	done(seen, verdict)
 
 	// 9. Settle: store, then Redis and whoever waits there, then near cache, then answer.
-	row = e.settle(ctx, row, move(&row, verdict, time.Now()))
-	a := Answer{Receipt: row, Decision: intent.Executed, RetryAfter: row.RetryAfter}
-	if row.Status == intent.Rejected && row.Retry == intent.RetrySameKey {
-		a.Decision = intent.Refused // provably not sent, or not accepted for now
-	}
-	return a, nil
+	return e.settle(ctx, row, meaning(t, &row, verdict, time.Now()))
 }
 
 // hold writes the intent ahead of a person's decision. Nothing is sent.
-// Dies here: an awaiting row, which stays as it is; or a claim without a row.
+// Dies here: an awaiting row, which waits and expires; or a claim without a row.
 func (e *Engine) hold(ctx context.Context, f *flight, h *holder, row intent.Receipt) (Answer, *standing) {
-	row.Status, row.Fence, row.Executions = intent.AwaitingApproval, 0, 0
+	row.Status, row.Executions = intent.AwaitingApproval, 0
 	row.Retry, row.StartedAt, row.SettleBy = intent.RetryNever, time.Time{}, time.Time{}
+	row.NextCheck = row.CreatedAt.Add(f.req.Tool.Approval.Expires)
+	row.NotifyAt = e.notify(row.CreatedAt)
 	begun, err := e.Store.Begin(ctx, row) // ambiguous and yet written: it waits for a person, as it should
 	if err != nil {
 		e.release(ctx, h)
@@ -291,8 +312,11 @@ func (e *Engine) hold(ctx context.Context, f *flight, h *holder, row intent.Rece
 	return Answer{}, new(e.standingRow(f.id, begun.Row))
 }
 
-// move turns a verdict into the move it means.
-func move(r *intent.Receipt, v downstream.Verdict, at time.Time) intent.Settlement {
+// meaning turns a verdict on an execution into the move that it allows.
+type meaning func(t *downstream.Tool, r *intent.Receipt, v downstream.Verdict, at time.Time) intent.Settlement
+
+// firstMove is what a verdict means for a key of which nothing else can have happened.
+func (e *Engine) firstMove(t *downstream.Tool, r *intent.Receipt, v downstream.Verdict, at time.Time) intent.Settlement {
 	switch v.Status {
 	case intent.Completed:
 		return r.CompleteMove("downstream", v.Outcome, at)
@@ -303,7 +327,7 @@ func move(r *intent.Receipt, v downstream.Verdict, at time.Time) intent.Settleme
 		}
 		return r.RejectMove(by, v.Retry, v.RetryAfter, v.Reason, v.Outcome, v.Unsent, at)
 	}
-	return r.LoseMove(v.Reason, v.Outcome, intent.Plan{}, at)
+	return r.LoseMove(v.Reason, v.Outcome, e.plan(t, r, at), at)
 }
 
 // claim asks Redis for the guard; when Redis cannot be asked, the row decides instead:

@@ -60,6 +60,19 @@ func (e *Engine) AwaitReceipt(ctx context.Context, tenant string, key intent.Key
 	}
 }
 
+// waitApproved waits for what a person decides, and for the execution that follows.
+func (e *Engine) waitApproved(ctx context.Context, a Answer, limit time.Duration) Answer {
+	r, err := e.AwaitReceipt(ctx, a.Receipt.Tenant, a.Receipt.Key, limit)
+	if err != nil {
+		return a
+	}
+	a.Receipt, a.RetryAfter = r, r.RetryAfter
+	if r.Status.Settled() {
+		a.Decision, a.Replayed = intent.Collapsed, true
+	}
+	return a
+}
+
 // List returns a tenant's receipts, newest first.
 func (e *Engine) List(ctx context.Context, q intentstore.Query) ([]intent.Receipt, string, error) {
 	return e.Store.List(ctx, q)

@@ -43,7 +43,7 @@ func (e *Engine) Repair(ctx context.Context, rec lock.Record) error {
 			return err
 		}
 		started.Fence, started.ClaimID = rec.Fence, rec.ClaimID
-		e.settle(ctx, started, started.LoseMove("lease_expired", nil, intent.Plan{}, time.Now()))
+		e.settle(ctx, started, e.lose(&started, time.Now()))
 		return nil
 	case errors.Is(err, intent.ErrNone):
 		return e.Lock.Release(ctx, rec.Guard, rec.ClaimID)
@@ -57,7 +57,7 @@ func (e *Engine) Repair(ctx context.Context, rec lock.Record) error {
 // row that this claim started is lost; any other replaces the claim's record.
 func (e *Engine) RepairRow(ctx context.Context, row intent.Receipt, claim intent.ClaimID) error {
 	if row.Status == intent.Started && row.ClaimID == claim {
-		after, err := e.settleRow(ctx, row, row.LoseMove("lease_expired", nil, intent.Plan{}, time.Now()))
+		after, err := e.settleRow(ctx, row, e.lose(&row, time.Now()))
 		if err != nil {
 			return err // the store is down; the next sweep finds it again
 		}
@@ -67,4 +67,10 @@ func (e *Engine) RepairRow(ctx context.Context, row intent.Receipt, claim intent
 	}
 	e.copy(ctx, row)
 	return nil
+}
+
+// lose is the move of a key whose holder is gone.
+func (e *Engine) lose(r *intent.Receipt, at time.Time) intent.Settlement {
+	t, _ := e.Tools(r.Tool)
+	return r.LoseMove("lease_expired", nil, e.plan(t, r, at), at)
 }

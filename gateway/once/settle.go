@@ -50,9 +50,7 @@ func (e *Engine) settleRow(ctx context.Context, row intent.Receipt, s intent.Set
 	}
 	after, err := e.Store.Settle(ctx, s)
 	if errors.Is(err, intent.ErrStale) {
-		e.Log.Warn("a settlement came too late", "verb", s.Verb.String(), "key", s.Key.Short(),
-			"fence", s.Fence, "status", after.Status.String(), "row_fence", after.Fence)
-		return after, nil
+		return e.late(ctx, after, s), nil
 	}
 	return after, err
 }

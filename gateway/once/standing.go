@@ -45,17 +45,36 @@ func (e *Engine) standingRecord(ctx context.Context, id intent.Identity, code lo
 			started.Fence, started.ClaimID = rec.Fence, rec.ClaimID
 			s.receipt = &started
 		}
-	case lock.Settled, lock.Unknown, lock.Awaiting:
-		receipt, err := intent.DecodeReceipt(rec.Receipt)
-		if err != nil {
-			if receipt, err = e.Store.Get(ctx, rec.Key); err != nil {
-				return standing{code: lost, problem: notSent("store_unavailable", "The gateway cannot read this receipt at the moment.", time.Second)}
-			}
+	case lock.Unknown, lock.Awaiting:
+		// Somebody may have settled it, and died before Redis was told. It is rare enough to
+		// ask the row; a hot key may have none yet.
+		row, err := e.Store.Get(ctx, rec.Key)
+		if err == nil && row.Status != rec.Status {
+			e.copy(ctx, row)
+			return e.standingRow(id, row)
 		}
-		s.receipt = &receipt
-		if receipt.Status == intent.Completed && receipt.Durable {
-			e.near.add(receipt)
+		if err == nil {
+			s.receipt = &row
+			return s
 		}
+		return e.readCopy(ctx, s, rec)
+	case lock.Settled:
+		return e.readCopy(ctx, s, rec)
+	}
+	return s
+}
+
+// readCopy takes the receipt from the record.
+func (e *Engine) readCopy(ctx context.Context, s standing, rec lock.Record) standing {
+	receipt, err := intent.DecodeReceipt(rec.Receipt)
+	if err != nil {
+		if receipt, err = e.Store.Get(ctx, rec.Key); err != nil {
+			return standing{code: lost, problem: notSent("store_unavailable", "The gateway cannot read this receipt at the moment.", time.Second)}
+		}
+	}
+	s.receipt = &receipt
+	if receipt.Status == intent.Completed && receipt.Durable {
+		e.near.add(receipt)
 	}
 	return s
 }

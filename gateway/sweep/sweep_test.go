@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/latchkey-gateway/latchkey/downstream"
 	"github.com/latchkey-gateway/latchkey/gateway/once"
 	"github.com/latchkey-gateway/latchkey/gateway/sweep"
 	"github.com/latchkey-gateway/latchkey/intent"
@@ -29,7 +30,8 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{lock: memlock.New(nil), store: memstore.New()}
-		w.engine = once.New(once.Options{Lock: w.lock, Store: w.store, Journal: w.store, Lease: lease, HotTTL: time.Hour,
+		w.engine = once.New(once.Options{Lock: w.lock, Store: w.store, Desk: w.store, Journal: w.store,
+			Tools: func(string) (*downstream.Tool, bool) { return nil, false }, Lease: lease, HotTTL: time.Hour,
 			NearCache: 1 << 20, MaxInFlight: 100, Replica: "r", Region: "test"})
 		w.Sweeper = *sweep.New(sweep.Options{Engine: w.engine, Lock: w.lock, Store: w.store, Lease: lease,
 			Result: 24 * time.Hour, Tombstone: 48 * time.Hour})
