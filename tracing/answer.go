@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"log/slog"
+	"strconv"
 	"time"
 )
 
@@ -50,14 +51,14 @@ func (s Span) Answer(o Outcome) {
 	r.mu.Lock()
 	r.outcome = o
 	met := found && x.span != r.execution // somebody else's execution, perhaps in our own trace
-	if r.tel.exports() {
+	if e := r.at(s); e != nil {
 		r.keep = r.keep || keeps(o)
 		if met {
-			r.link(s.entry, x)
+			e.link(x)
 		}
 	}
-	r.mu.Unlock()
 	ctx := r.exemplar()
+	r.mu.Unlock()
 	m := r.tel.Metrics
 	m.attempt(ctx, o.Tool, o.Decision, time.Since(r.began))
 	if met && o.Decision == "pending" {
@@ -82,18 +83,19 @@ func (s Span) Served(name, method, route string, status int) {
 		return
 	}
 	r.mu.Lock()
-	e := &r.entries[0]
-	e.name, e.a, e.b = name, knownMethod(method), route
+	if e := r.at(s); e != nil {
+		e.name, e.a, e.b = name, knownMethod(method), route
+	}
 	switch name {
 	case "":
-		r.keep, r.entries[0].sent = false, true
+		r.keep = false
 	case SpanApprove, SpanDecline, SpanResolve, SpanReconcile:
 		r.keep = true
 	}
 	r.mu.Unlock()
 	failed := ""
 	if status >= 500 {
-		failed = statusWord(status)
+		failed = strconv.Itoa(status)
 	}
 	s.end(status, failed)
 }

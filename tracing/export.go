@@ -1,6 +1,7 @@
 package tracing
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -62,26 +63,36 @@ func (r *record) export() {
 			ready++
 		}
 	}
+	if ready == 0 {
+		return
+	}
+	key := ""
+	if r.outcome.Key != [32]byte{} {
+		key = hex.EncodeToString(r.outcome.Key[:])
+	}
 	batch := make([]finished, 0, ready)
+	attrs := make([]attribute.KeyValue, 0, 8+5*ready)
 	for i := range r.entries {
 		e := &r.entries[i]
 		if !e.ended || e.sent {
 			continue
 		}
 		e.sent = true
-		batch = append(batch, r.finish(e, i == 0))
+		from := len(attrs)
+		attrs = r.attributes(attrs, e, i == 0, key)
+		batch = append(batch, r.finished(e, i == 0, attrs[from:len(attrs):len(attrs)]))
 		r.tel.queue.add(&batch[len(batch)-1])
 	}
 }
 
-func (r *record) finish(e *entry, root bool) finished {
-	id := trace.SpanContextConfig{TraceID: r.trace, SpanID: e.id, TraceFlags: trace.FlagsSampled, TraceState: r.tracestate}
+func (r *record) finished(e *entry, root bool, attrs []attribute.KeyValue) finished {
+	id := trace.SpanContextConfig{TraceID: r.root.trace, SpanID: e.id, TraceFlags: trace.FlagsSampled, TraceState: r.tracestate}
 	if e.trace != [16]byte{} {
 		id.TraceID, id.TraceState = e.trace, trace.TraceState{}
 	}
 	f := finished{
 		tel: r.tel, name: e.name, kind: e.kind, self: trace.NewSpanContext(id),
-		start: r.began.Add(e.began), end: r.began.Add(e.after), links: e.links,
+		start: r.began.Add(e.began), end: r.began.Add(e.after), links: e.links, attributes: attrs,
 	}
 	switch {
 	case root:
@@ -90,33 +101,39 @@ func (r *record) finish(e *entry, root bool) finished {
 		id.SpanID = e.parent
 		f.parent = trace.NewSpanContext(id)
 	}
+	if e.query {
+		f.name = e.b + " " + e.a // the conventions' {operation} {target}
+	}
 	if e.failed != "" {
 		f.status.Code = codes.Error
 	}
-	f.attributes = r.attributes(e, root)
 	return f
 }
 
-func (r *record) attributes(e *entry, root bool) []attribute.KeyValue {
-	attrs := make([]attribute.KeyValue, 0, 16)
+// attributes appends those of one span.
+func (r *record) attributes(attrs []attribute.KeyValue, e *entry, root bool, key string) []attribute.KeyValue {
 	text := func(name, value string) {
 		if value != "" {
 			attrs = append(attrs, attribute.String(name, value))
 		}
 	}
-	o := &r.outcome
-	text(AttrTool, o.Tool)
-	if o.Key != [32]byte{} {
-		text(AttrKey, hex.EncodeToString(o.Key[:]))
-	}
-	fence := e.fence
-	if fence == 0 {
-		fence = o.Fence
-	}
-	if fence > 0 {
-		attrs = append(attrs, attribute.Int64(AttrFence, int64(fence)))
+	number := func(name string, value int) {
+		if value > 0 {
+			attrs = append(attrs, attribute.Int(name, value))
+		}
 	}
 	text(AttrErrorType, e.failed)
+	if e.query {
+		text(AttrDBSystem, e.a)
+		text(AttrDBSystemOld, e.a)
+		text(AttrDBOperation, e.b)
+		return attrs
+	}
+	o := &r.outcome
+	text(AttrTool, o.Tool)
+	text(AttrKey, key)
+	number(AttrFence, int(cmp.Or(e.fence, o.Fence)))
+	number(AttrHTTPStatus, e.status)
 	switch {
 	case root:
 		text(AttrClass, o.Class)
@@ -125,18 +142,12 @@ func (r *record) attributes(e *entry, root bool) []attribute.KeyValue {
 		text(AttrReason, o.Reason)
 		text(AttrRunID, o.RunID)
 		text(AttrStepID, o.StepID)
-		if o.Attempt > 0 {
-			attrs = append(attrs, attribute.Int(AttrAttempt, o.Attempt))
-		}
-		if !r.head {
-			attrs = append(attrs, attribute.Bool(AttrForced, true))
-		}
+		number(AttrAttempt, o.Attempt)
 		text(AttrHTTPMethod, e.a)
 		text(AttrHTTPRoute, e.b)
-	case e.query:
-		text(AttrDBSystem, e.a)
-		text(AttrDBSystemOld, e.a)
-		text(AttrDBOperation, e.b)
+		if !r.root.Sampled() {
+			attrs = append(attrs, attribute.Bool(AttrForced, true))
+		}
 	case e.kind == trace.SpanKindClient:
 		text(AttrHTTPMethod, e.a)
 		host, port, err := net.SplitHostPort(e.b)
@@ -145,16 +156,11 @@ func (r *record) attributes(e *entry, root bool) []attribute.KeyValue {
 		}
 		text(AttrServerHost, host)
 		if n, err := strconv.Atoi(port); err == nil {
-			attrs = append(attrs, attribute.Int(AttrServerPort, n))
+			number(AttrServerPort, n)
 		}
-	}
-	if e.status > 0 {
-		attrs = append(attrs, attribute.Int(AttrHTTPStatus, e.status))
 	}
 	return attrs
 }
-
-func statusWord(status int) string { return strconv.Itoa(status) }
 
 // Bounds of the queue: spans that wait for the collector, spans in one request, how long
 // one waits for company, and how long a request may take.

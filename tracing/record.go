@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"reflect"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,17 +55,17 @@ const (
 // (an effect whose caller has left) are exported when they end.
 type record struct {
 	tel            *Telemetry
-	trace          [16]byte
+	root           Span // without the record
 	began          time.Time
 	parent         trace.SpanContext // the caller's span; invalid for a new trace
 	tracestate     trace.TraceState  // the caller's
 	state, baggage string            // tracestate and baggage, to be sent along
-	head           bool              // the head sampler said yes
 	took           [steps]atomic.Int64
 	execution      [8]byte // the span id that this call's execution has or would have
 
 	mu      sync.Mutex
-	entries []entry // nil when nothing is exported
+	entries []entry // nil when nothing is exported, and once it is forgotten
+	open    int     // entries that have not ended
 	keep    bool    // becomes spans when it is over
 	over    bool    // the root has ended
 	outcome Outcome
@@ -144,21 +145,25 @@ func (s Span) note(e entry, x Span) Span {
 		return x
 	}
 	x.rec, x.step, x.entry = r, stepOf(e.name), -1
-	x.began = time.Since(r.began)
 	if !r.tel.exports() {
+		if x.step != 0 {
+			x.began = time.Since(r.began)
+		}
 		return x
 	}
+	x.began = time.Since(r.began)
 	e.id, e.began = x.span, x.began
 	if x.trace == s.trace {
 		e.parent = s.span // else its parent is known to the receipt's trace alone
 	}
-	if x.trace != r.trace {
+	if x.trace != r.root.trace {
 		e.trace = x.trace
 	}
 	r.mu.Lock()
-	if len(r.entries) < maxEntries {
-		x.entry = int16(len(r.entries))
+	if n := len(r.entries); n > 0 && n < maxEntries {
+		x.entry = int16(n)
 		r.entries = append(r.entries, e)
+		r.open++
 	}
 	r.mu.Unlock()
 	return x
@@ -179,49 +184,71 @@ func (s Span) Failed(err error) {
 
 // Received ends a request's span: the HTTP status, 0 when there was none, and why there is
 // no usable answer, as a bounded word or "".
-func (s Span) Received(status int, why string) { s.end(status, why) }
+func (s Span) Received(status int, why string) {
+	if why == "" && status >= 400 {
+		why = strconv.Itoa(status)
+	}
+	s.end(status, why)
+}
 
 func (s Span) end(status int, failed string) {
 	r := s.rec
-	if r == nil {
+	if r == nil || s.step == 0 && !r.tel.exports() {
 		return
 	}
 	now := time.Since(r.began)
+	ctx := context.Background()
+	if r.tel.exports() {
+		r.mu.Lock()
+		ctx = r.exemplar()
+		if e := r.at(s); e != nil && !e.ended {
+			e.ended, e.after, e.status, e.failed = true, now, status, failed
+			r.open--
+			r.over = r.over || s.entry == 0
+			r.finish()
+		}
+		r.mu.Unlock()
+	}
 	if s.step != 0 {
 		r.took[s.step].Add(int64(now - s.began))
-		r.tel.Metrics.step(r.exemplar(), s.step, now-s.began)
+		r.tel.Metrics.step(ctx, s.step, now-s.began)
 	}
-	if s.entry < 0 || !r.tel.exports() {
-		return
+}
+
+// at is a span's entry; nil when it was not noted, or is forgotten.
+func (r *record) at(s Span) *entry {
+	if s.entry < 0 || int(s.entry) >= len(r.entries) {
+		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e := &r.entries[s.entry]
-	if e.ended {
-		return
-	}
-	e.ended, e.after, e.status, e.failed = true, now, status, failed
-	if s.entry == 0 {
-		r.over = true
-	}
-	if r.over && r.keep {
+	return &r.entries[s.entry]
+}
+
+// finish exports or forgets what there is, once the root has ended. The caller holds r.mu.
+func (r *record) finish() {
+	switch {
+	case !r.over:
+	case r.keep:
 		r.export()
+	case r.open == 0:
+		r.tel.recycle(r.entries)
+		r.entries = nil
 	}
 }
 
 // Link says that this span has to do with the execution that a receipt names.
 func (s Span) Link(traceparent string) {
 	x, ok := parse(traceparent)
-	if !ok || s.rec == nil || s.entry < 0 || !s.rec.tel.exports() {
+	if !ok || s.rec == nil {
 		return
 	}
 	s.rec.mu.Lock()
 	defer s.rec.mu.Unlock()
-	s.rec.link(s.entry, x)
+	if e := s.rec.at(s); e != nil {
+		e.link(x)
+	}
 }
 
-func (r *record) link(at int16, x Span) {
-	e := &r.entries[at]
+func (e *entry) link(x Span) {
 	for _, l := range e.links {
 		if l.SpanContext.SpanID() == x.span {
 			return
@@ -239,9 +266,7 @@ func (s Span) Keep() {
 	s.rec.mu.Lock()
 	defer s.rec.mu.Unlock()
 	s.rec.keep = true
-	if s.rec.over {
-		s.rec.export()
-	}
+	s.rec.finish()
 }
 
 // Tracestate is the caller's tracestate header, to be sent along with the traceparent.
@@ -266,18 +291,14 @@ func (s Span) context() trace.SpanContext {
 }
 
 // exemplar is a context by which a measurement leads to this trace; plain unless the trace
-// is kept, for an exemplar that leads nowhere is worse than none.
+// is kept, for an exemplar that leads nowhere is worse than none. The caller holds r.mu.
 func (r *record) exemplar() context.Context {
-	if !r.tel.exports() {
-		return context.Background()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if !r.keep {
 		return context.Background()
 	}
 	if r.ctx == nil {
-		root := Span{trace: r.trace, span: r.entries[0].id, flags: flagSampled}
+		root := r.root
+		root.flags = flagSampled
 		r.ctx = trace.ContextWithSpanContext(context.Background(), root.context())
 	}
 	return r.ctx

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -51,8 +52,9 @@ type Options struct {
 type Telemetry struct {
 	Metrics *Metrics
 
-	queue    *queue // nil: nothing is exported
-	bound    uint64 // half of a new trace id's second half must be below it
+	queue    *queue    // nil: nothing is exported
+	bound    uint64    // half of a new trace id's second half must be below it
+	spare    sync.Pool // of *[]entry: most calls are forgotten
 	resource *resource.Resource
 	scope    instrumentation.Scope
 }
@@ -139,6 +141,19 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 
 func (t *Telemetry) exports() bool { return t.queue != nil }
 
+func (t *Telemetry) entries() []entry {
+	if es, ok := t.spare.Get().(*[]entry); ok {
+		return *es
+	}
+	return make([]entry, 0, usualEntries)
+}
+
+func (t *Telemetry) recycle(es []entry) {
+	clear(es)
+	es = es[:0]
+	t.spare.Put(&es)
+}
+
 // bound is the threshold of OpenTelemetry's TraceIDRatioBased sampler, so that services
 // with the same ratio keep the same traces.
 func bound(ratio float64) uint64 {
@@ -183,7 +198,7 @@ func (t *Telemetry) Arrive(h http.Header) Span {
 			r.baggage = b.String()
 		}
 	}
-	return r.open(s.Child(), entry{kind: trace.SpanKindServer})
+	return r.start(s.Child(), entry{kind: trace.SpanKindServer})
 }
 
 // Begin opens a root of its own for what no request asked for: the sweeper's work on one
@@ -196,19 +211,19 @@ func (t *Telemetry) Begin(name string) Span {
 	if t.sampled(s) {
 		s.flags = flagSampled
 	}
-	s = (&record{tel: t, began: time.Now()}).open(s.Child(), entry{name: name, kind: trace.SpanKindInternal})
+	s = (&record{tel: t, began: time.Now()}).start(s.Child(), entry{name: name, kind: trace.SpanKindInternal})
 	s.Keep()
 	return s
 }
 
-// open makes the root.
-func (r *record) open(s Span, root entry) Span {
-	r.trace, r.head = s.trace, s.Sampled()
-	s.rec = r
+// start makes the root.
+func (r *record) start(s Span, root entry) Span {
+	r.root = s
 	if r.tel.exports() {
-		r.keep = r.head
+		r.keep = s.Sampled()
 		root.id = s.span
-		r.entries = append(make([]entry, 0, usualEntries), root)
+		r.entries, r.open = append(r.tel.entries(), root), 1
 	}
+	s.rec = r
 	return s
 }

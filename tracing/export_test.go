@@ -1,0 +1,6 @@
+package tracing
+
+// Dropped are the spans that had no room, that the collector did not take, and that wait.
+func Dropped(t *Telemetry) (full, failed, waiting int64) {
+	return t.queue.full.Load(), t.queue.failed.Load(), t.queue.waiting.Load()
+}
