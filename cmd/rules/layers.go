@@ -54,6 +54,7 @@ type Layer struct {
 var Layers = []Layer{
 	{"intent", nil},
 	{"tracing", nil},
+	{"tracing/*", []string{"tracing"}},
 
 	{"lock", []string{"intent"}},
 	{"lock/*", []string{"intent", "lock"}},
@@ -118,7 +119,7 @@ var Owners = []Owner{
 	{"github.com/sony/gobreaker", []string{"downstream", "gateway/once"}},
 	{"github.com/spf13/cobra", []string{"cmd/*", "loadtest", "loadtest/*"}},
 	{"database/sql", []string{"intentstore/*", "cmd/*", "loadtest", "loadtest/*"}},
-	{"net/http", []string{"downstream", "downstream/*", "gateway", "gateway/*", "tracing", "cmd/*", "cmd/*/*", "loadtest", "loadtest/*"}},
+	{"net/http", []string{"downstream", "downstream/*", "gateway", "gateway/*", "tracing", "tracing/*", "cmd/*", "cmd/*/*", "loadtest", "loadtest/*"}},
 	{"testing", []string{"*/*test", "cmd/rules", "loadtest", "loadtest/*"}},
 }
 
