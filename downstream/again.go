@@ -53,7 +53,9 @@ func (t *Tool) NeedsArgsAgain() bool {
 	if t.Lookup == nil {
 		return false
 	}
-	return t.Lookup.ReexecuteWhenAbsent || t.asks.reveals(t.Rules.Redact)
+	r := t.rules
+	return t.Lookup.ReexecuteWhenAbsent || t.asks.reveals(t.Rules.Redact) ||
+		r.completed.reveals(t.Rules.Redact) || r.absent.reveals(t.Rules.Redact) || r.result.reveals(t.Rules.Redact)
 }
 
 // reveals says whether one of the arguments, or a part of it, goes into the request.

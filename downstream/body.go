@@ -65,6 +65,15 @@ func (o *Observed) readBody(answer *http.Response, limit int64) error {
 	return nil
 }
 
+// within returns the observation with a body over limit kept as its length and hash.
+func (o Observed) within(limit int64) Observed {
+	if int64(len(o.Body)) > limit {
+		sum := sha256.Sum256(o.Body)
+		o.Truncated, o.Length, o.SHA256, o.Body = true, int64(len(o.Body)), hex.EncodeToString(sum[:]), nil
+	}
+	return o
+}
+
 // cut makes an end before the end an error that says so.
 func cut(err error) error {
 	if err == io.EOF {

@@ -29,7 +29,7 @@ const (
 	// dialTimeout bounds connecting, within the tool's own timeout, so that a black hole
 	// is told as "not sent" while there is time to try elsewhere.
 	dialTimeout = 10 * time.Second
-	// readTries bounds how often a read_only call is sent.
+	// readTries bounds how often a read_only call or a lookup is sent.
 	readTries = 3
 )
 
@@ -92,7 +92,7 @@ func (c *Client) Execute(ctx context.Context, call Call) Observed {
 	if err := m.compose(&call); err != nil {
 		return Observed{NotSentWhy: notSentRequest, Err: err}
 	}
-	return c.send(ctx, &call, m, deadlineOf(ctx, call.Tool))
+	return c.send(ctx, &call, m, deadlineOf(ctx, call.Tool.Timeout), c.limit)
 }
 
 // Forward sends a read_only call, and sends it again, up to three times in all and within
@@ -103,12 +103,24 @@ func (c *Client) Forward(ctx context.Context, call Call) Observed {
 	if err := m.compose(&call); err != nil {
 		return Observed{NotSentWhy: notSentRequest, Err: err}
 	}
-	deadline := deadlineOf(ctx, call.Tool)
+	deadline := deadlineOf(ctx, call.Tool.Timeout)
+	if call.Tool.Class != intent.ReadOnly {
+		return c.send(ctx, &call, m, deadline, c.limit)
+	}
+	return c.repeat(ctx, &call, m, deadline, c.limit, func(o Observed) bool {
+		return unanswered(o) || o.HTTPStatus >= 502 && o.HTTPStatus <= 504
+	})
+}
+
+// unanswered: no whole answer came, and there may be time for another one.
+func unanswered(o Observed) bool { return o.Err != nil && !o.TimedOut }
+
+// repeat sends what only asks, and sends it again as long as again says so.
+func (c *Client) repeat(ctx context.Context, call *Call, m *message, deadline time.Time, limit int64, again func(Observed) bool) Observed {
 	backoff := 50 * time.Millisecond
 	for try := 1; ; try++ {
-		o := c.send(ctx, &call, m, deadline)
-		again := o.Err != nil && !o.TimedOut || o.HTTPStatus >= 502 && o.HTTPStatus <= 504
-		if !again || try == readTries || call.Tool.Class != intent.ReadOnly {
+		o := c.send(ctx, call, m, deadline, limit)
+		if try == readTries || !again(o) {
 			return o
 		}
 		pause := backoff/2 + rand.N(backoff)
@@ -128,7 +140,7 @@ func (c *Client) Forward(ctx context.Context, call Call) Observed {
 
 // send makes one attempt. It goes round again only where provably no byte of the request
 // was written: an idle connection turned out to be closed.
-func (c *Client) send(ctx context.Context, call *Call, m *message, deadline time.Time) Observed {
+func (c *Client) send(ctx context.Context, call *Call, m *message, deadline time.Time, limit int64) Observed {
 	l := c.lanes[call.Tool.target]
 	if l == nil {
 		return Observed{NotSentWhy: notSentRequest, Err: errors.New("the tool is not of this client's catalogue")}
@@ -151,7 +163,7 @@ func (c *Client) send(ctx context.Context, call *Call, m *message, deadline time
 			return Observed{NotSentWhy: notSentLease, Err: errors.New("the lease ran out before the request was written")}
 		}
 		reused := cn.reused
-		o, reusable := cn.exchange(ctx, m, call.Tool.answerTo, deadline, c.limit)
+		o, reusable := cn.exchange(ctx, m, deadline, limit)
 		if reusable {
 			l.pool.put(cn)
 		} else {
@@ -184,9 +196,9 @@ func (p *pool) fresh(ctx context.Context, deadline time.Time) (*conn, Observed) 
 	return cn, Observed{}
 }
 
-// deadlineOf is the tool's timeout from now, or ctx's deadline where that is earlier.
-func deadlineOf(ctx context.Context, t *Tool) time.Time {
-	deadline := time.Now().Add(t.Timeout)
+// deadlineOf is timeout from now, or ctx's deadline where that is earlier.
+func deadlineOf(ctx context.Context, timeout time.Duration) time.Time {
+	deadline := time.Now().Add(timeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		return d
 	}

@@ -105,7 +105,7 @@ func (p *pool) dial(ctx context.Context) (c *conn, why string, err error) {
 
 // exchange writes the request once and reads the answer. reusable says that the connection
 // may carry another one.
-func (c *conn) exchange(ctx context.Context, m *message, answerTo *http.Request, deadline time.Time, limit int64) (o Observed, reusable bool) {
+func (c *conn) exchange(ctx context.Context, m *message, deadline time.Time, limit int64) (o Observed, reusable bool) {
 	if ctx.Done() != nil {
 		stop := context.AfterFunc(ctx, func() { c.stream.SetDeadline(time.Unix(1, 0)) })
 		defer func() { reusable = stop() && reusable }()
@@ -124,7 +124,7 @@ func (c *conn) exchange(ctx context.Context, m *message, answerTo *http.Request,
 	}
 	if writeErr == nil || c.wire.written.Load() > before {
 		// Also after a failed write: a server that refuses early and hangs up has answered.
-		o, reusable = c.receive(answerTo, limit)
+		o, reusable = c.receive(m.answerTo, limit)
 	}
 	if written != nil {
 		select {

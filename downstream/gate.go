@@ -16,6 +16,8 @@ import (
 type gate struct {
 	permits  int64
 	inFlight atomic.Int64
+	askers   int64 // permits of lookups
+	asking   atomic.Int64
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 	openFor  time.Duration
 	openedAt atomic.Int64 // unix nanoseconds
@@ -34,7 +36,7 @@ const (
 
 func newGate(spec Spec) *gate {
 	b := spec.Breaker
-	g := &gate{permits: int64(spec.MaxInFlight), openFor: b.OpenFor}
+	g := &gate{permits: int64(spec.MaxInFlight), askers: askersOf(spec.MaxInFlight), openFor: b.OpenFor}
 	g.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:         spec.Name,
 		MaxRequests:  uint32(b.HalfOpenProbes),
@@ -87,6 +89,29 @@ func (c *Client) Admit(t *Tool) (done func(Observed, Verdict), refused *Refusal)
 			report(lesson(o, v))
 		}
 	}, nil
+}
+
+// askersOf is how many lookups run at once: an eighth of the permits, at least one, at most 16.
+// They are on top of the permits, so lookups and calls never wait for each other.
+func askersOf(permits int) int64 { return int64(min(max(permits/8, 1), 16)) }
+
+// ask admits a lookup, without waiting; why is no_permit or breaker_open when it does not, and
+// else done MUST be called when it is over. An open breaker stops lookups too, a half-open one
+// lets one through at a time. What a lookup meets teaches the breaker nothing: a broken search
+// must not keep calls away, and a lookup takes no probe from them.
+func (g *gate) ask() (done func(), why string) {
+	most := g.askers
+	switch g.breaker.State() {
+	case gobreaker.StateOpen:
+		return nil, notSentBreaker
+	case gobreaker.StateHalfOpen:
+		most = 1
+	}
+	if g.asking.Add(1) > most {
+		g.asking.Add(-1)
+		return nil, notSentPermit
+	}
+	return func() { g.asking.Add(-1) }, ""
 }
 
 // reopens is how long until the breaker lets a call through.

@@ -12,7 +12,8 @@ import (
 // found when it is loaded; what is left for a call is whether its arguments fit.
 type request struct {
 	method   string
-	segments []text // of the path, after the leading slash
+	answerTo *http.Request // what http.ReadResponse must know of the request: its method
+	segments []text        // of the path, after the leading slash
 	query    []param
 	body     bodyKind
 	template node
@@ -87,6 +88,7 @@ var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.Me
 
 func parseRequest(spec RequestSpec, at scope) *request {
 	r := &request{method: strings.ToUpper(spec.Method)}
+	r.answerTo = &http.Request{Method: r.method}
 	if r.method == "" {
 		at.add("method", "is required: one of %s", strings.Join(methods, ", "))
 	} else if !slices.Contains(methods, r.method) {

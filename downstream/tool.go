@@ -57,8 +57,8 @@ type Tool struct {
 	request  *request
 	asks     *request // the lookup's; nil without one
 	target   *target
-	kept     []keptHeader  // response headers kept besides the usual
-	answerTo *http.Request // what http.ReadResponse must know of the request: its method
+	rules    rules        // the lookup's
+	kept     []keptHeader // response headers kept besides the usual
 	template string
 	spec     ToolSpec
 }
@@ -96,7 +96,6 @@ func newTool(spec ToolSpec, targets map[string]*target, at scope) *Tool {
 	}
 	t.request = parseRequest(spec.Request, at.in("request"))
 	t.Method = t.request.method
-	t.answerTo = &http.Request{Method: t.Method}
 	t.NeedsRunID, t.NeedsStepID = t.request.needs(placeRunID), t.request.needs(placeStepID)
 	if t.Class == intent.ReadOnly && t.request.uses(placeKey) {
 		at.add("request", "a read_only call has no key, so {key} cannot be used")
@@ -209,6 +208,11 @@ func (t *Tool) setUnknown(at scope) {
 		t.asks = parseRequest(l.Request, in.in("request"))
 		if m := t.asks.method; m != "" && m != http.MethodGet && m != http.MethodHead && m != http.MethodPost {
 			in.add("request.method", "a lookup only asks: GET, HEAD or POST")
+		}
+		t.rules = rules{
+			completed: compile("completed_when", l.CompletedWhen, true, in),
+			absent:    compile("absent_when", l.AbsentWhen, true, in),
+			result:    compile("result", l.Result, false, in),
 		}
 		t.Lookup = &filled
 	}

@@ -12,8 +12,9 @@ import (
 // message is one HTTP/1.1 request as the bytes that go on the wire, head and body in one
 // piece, so that one write sends all of it. It is reused between calls.
 type message struct {
-	bytes []byte
-	body  []byte
+	bytes    []byte
+	body     []byte
+	answerTo *http.Request // the request, as far as its answer's reader must know it
 }
 
 // maxReused bounds what a message keeps for the next call.
@@ -22,18 +23,30 @@ const maxReused = 64 << 10
 // compose writes the request for a call. What it cannot write it refuses before anything is
 // sent.
 func (m *message) compose(call *Call) *intent.Error {
+	return m.write(call, call.Tool.request, call.Tool.ForwardHeader)
+}
+
+// composeLookup writes the question whether a call has acted. The key is only where the
+// template has it: a downstream that dedupes on the header could answer with what it
+// remembers of the key instead of with what is.
+func (m *message) composeLookup(call *Call) *intent.Error {
+	return m.write(call, call.Tool.asks, "")
+}
+
+func (m *message) write(call *Call, r *request, keyHeader string) *intent.Error {
 	t := call.Tool
+	m.answerTo = r.answerTo
 	f := filling{args: call.Args, runID: call.RunID, stepID: call.StepID}
 	if call.Key != (intent.Key{}) {
 		f.key = call.Key.String()
 	}
 	var err *intent.Error
-	if m.body, err = t.request.appendBody(m.body[:0], &f); err != nil {
+	if m.body, err = r.appendBody(m.body[:0], &f); err != nil {
 		return err
 	}
-	b := append(append(m.bytes[:0], t.Method...), ' ')
+	b := append(append(m.bytes[:0], r.method...), ' ')
 	b = append(b, t.target.prefix...)
-	if b, err = t.request.appendTarget(b, &f); err != nil {
+	if b, err = r.appendTarget(b, &f); err != nil {
 		return err
 	}
 	b = append(b, " HTTP/1.1\r\n"...)
@@ -41,17 +54,17 @@ func (m *message) compose(call *Call) *intent.Error {
 	// A body that arrives compressed is decoded here anyway; asking for plain saves the work.
 	b = append(b, "User-Agent: latchkey\r\nAccept-Encoding: identity\r\n"...)
 	b = append(b, t.target.headers...)
-	if t.request.body != bodyNone && !t.target.typed {
+	if r.body != bodyNone && !t.target.typed {
 		b = append(b, "Content-Type: application/json\r\n"...)
 	}
 	// RFC 9110 §8.6: a length, also 0, where the method expects a body; none otherwise.
-	if len(m.body) > 0 || t.Method == http.MethodPost || t.Method == http.MethodPut || t.Method == http.MethodPatch {
+	if len(m.body) > 0 || r.method == http.MethodPost || r.method == http.MethodPut || r.method == http.MethodPatch {
 		b = append(b, "Content-Length: "...)
 		b = strconv.AppendInt(b, int64(len(m.body)), 10)
 		b = append(b, "\r\n"...)
 	}
-	if t.ForwardHeader != "" && f.key != "" {
-		b = appendHeader(b, t.ForwardHeader, f.key)
+	if keyHeader != "" && f.key != "" {
+		b = appendHeader(b, keyHeader, f.key)
 	}
 	if call.Traceparent != "" && httpguts.ValidHeaderFieldValue(call.Traceparent) {
 		b = appendHeader(b, "Traceparent", call.Traceparent)
