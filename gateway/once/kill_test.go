@@ -21,6 +21,7 @@ import (
 	"github.com/latchkey-gateway/latchkey/gateway/once"
 	"github.com/latchkey-gateway/latchkey/gateway/sweep"
 	"github.com/latchkey-gateway/latchkey/intent"
+	"github.com/latchkey-gateway/latchkey/intentstore"
 	"github.com/latchkey-gateway/latchkey/intentstore/intentstoretest"
 	"github.com/latchkey-gateway/latchkey/intentstore/postgres"
 	"github.com/latchkey-gateway/latchkey/lock/locktest"
@@ -40,6 +41,7 @@ const childEnv = "LATCHKEY_TEST_CHILD"
 
 type childJob struct {
 	Redis, Prefix, DSN, Downstream, Tool string
+	Act                                  string // what the child does: "" the call, approve, resolve, recover
 	Step                                 string // after which it gets a signal; "": never
 	Stop                                 bool   // SIGSTOP instead of SIGKILL
 }
@@ -72,6 +74,17 @@ func openReal(job childJob, name string, p *plan) (*real, error) {
 			{Name: "hot", Class: "effectful", Durability: "hot", Downstream: "d", Identity: []string{"/id"}, OnUnknown: "park",
 				Request:    downstream.RequestSpec{Method: "POST", Path: "/mail", Body: "args"},
 				ForwardKey: &downstream.ForwardKeySpec{Header: "Idempotency-Key"}},
+			{Name: "wire", Class: "irreversible", Downstream: "d", Identity: []string{"/id"}, OnUnknown: "park",
+				Request:    downstream.RequestSpec{Method: "POST", Path: "/mail", Body: "args"},
+				ForwardKey: &downstream.ForwardKeySpec{Header: "Idempotency-Key"}},
+			{Name: "asked", Class: "effectful", Downstream: "d", Identity: []string{"/id"}, OnUnknown: "lookup",
+				Request:    downstream.RequestSpec{Method: "POST", Path: "/mail", Body: "args"},
+				ForwardKey: &downstream.ForwardKeySpec{Header: "Idempotency-Key"},
+				Lookup: &downstream.LookupSpec{Request: downstream.RequestSpec{Method: "GET", Path: "/mail?key={key}"}, SettleAfter: time.Hour,
+					Every: 20 * time.Millisecond, GiveUpAfter: 2 * time.Hour, CompletedWhen: "response.status == 200"}},
+			{Name: "deduped", Class: "effectful", Downstream: "d", Identity: []string{"/id"}, OnUnknown: "retry",
+				Request:    downstream.RequestSpec{Method: "POST", Path: "/mail?dedupe", Body: "args"},
+				ForwardKey: &downstream.ForwardKeySpec{Header: "Idempotency-Key", Dedupes: true, For: time.Hour}},
 		})
 	if err != nil {
 		return nil, err
@@ -88,7 +101,7 @@ func openReal(job childJob, name string, p *plan) (*real, error) {
 	o := once.Options{Lock: locker, Store: store, Desk: store, Journal: store, Tools: tools.Tool, Effects: downstream.NewClient(tools, downstream.Options{}),
 		Lease: killLease, HotTTL: time.Hour, NearCache: 1 << 20, MaxInFlight: 1 << 16, Replica: name, Region: "test"}
 	if p != nil {
-		o.Lock, o.Store, o.Effects = brokenLock{locker, p}, brokenStore{store, p}, realEffects{o.Effects, p}
+		o.Lock, o.Store, o.Desk, o.Effects = brokenLock{locker, p}, brokenStore{store, p}, brokenDesk{store, p}, realEffects{o.Effects, p}
 	}
 	r.Engine = once.New(o)
 	r.sweeper = sweep.New(sweep.Options{Engine: r.Engine, Lock: locker, Store: store, Lease: killLease, Result: time.Hour, Tombstone: 2 * time.Hour})
@@ -119,6 +132,37 @@ func (e realEffects) Execute(ctx context.Context, c downstream.Call) (seen downs
 	return seen
 }
 
+func (e realEffects) Lookup(ctx context.Context, c downstream.Call) (found downstream.Finding) {
+	e.step("lookup", func() error { found = e.Effects.Lookup(ctx, c); return nil })
+	return found
+}
+
+// act makes the call, or goes on with what came of it.
+func (r *real) act(job childJob) intent.Status {
+	if job.Act == "" {
+		return r.call(job.Tool, "s").Receipt.Status
+	}
+	ctx := context.Background()
+	rows, _, err := r.store.List(ctx, intentstore.Query{Tenant: "acme"})
+	if err != nil || len(rows) != 1 {
+		panic(fmt.Sprintf("%d rows, %v", len(rows), err))
+	}
+	o := once.Order{Tenant: "acme", Key: rows[0].Key, By: "ops", Reason: "because"}
+	switch job.Act {
+	case "approve":
+		r.Approve(ctx, o, intent.Fingerprint{}, time.Minute)
+	case "resolve":
+		r.Resolve(ctx, o, once.Resolution{Status: intent.Completed, Result: []byte(`{"sent":1}`)})
+	case "recover":
+		r.Recover(ctx, rows[0])
+	}
+	after, err := r.store.Get(ctx, o.Key)
+	if err != nil {
+		panic(err)
+	}
+	return after.Status
+}
+
 // child makes one call and prints the steps that it took and what it was told.
 func child(text string) {
 	var job childJob
@@ -133,9 +177,9 @@ func child(text string) {
 	if err != nil {
 		panic(err)
 	}
-	a := r.call(job.Tool, "s")
+	status := r.act(job)
 	fmt.Println(strings.Join(p.taken(), " "))
-	fmt.Println(a.Receipt.Status.String())
+	fmt.Println(status.String())
 	r.close()
 }
 
@@ -173,17 +217,28 @@ type ledger struct {
 	mu    sync.Mutex
 	done  map[string]int
 	delay time.Duration
+	drop  bool // acts, and then drops the connection
 }
 
 func newLedger(t *testing.T) *ledger {
 	l := &ledger{done: map[string]int{}}
 	l.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()
-		l.done[r.Header.Get("Idempotency-Key")]++
-		n, delay := len(l.done), l.delay
+		key := r.Header.Get("Idempotency-Key")
+		known := l.done[key] > 0 || l.done[r.URL.Query().Get("key")] > 0
+		if r.Method == http.MethodPost && !(known && r.URL.Query().Has("dedupe")) {
+			l.done[key]++
+		}
+		n, delay, drop := len(l.done), l.delay, l.drop && r.Method == http.MethodPost
 		l.mu.Unlock()
 		time.Sleep(delay)
+		if drop {
+			panic(http.ErrAbortHandler)
+		}
 		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodGet && !known {
+			w.WriteHeader(http.StatusNotFound)
+		}
 		fmt.Fprintf(w, `{"sent":%d}`, n)
 	}))
 	t.Cleanup(l.Close)
@@ -213,16 +268,19 @@ func TestKilledAfterEachStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	for _, tool := range []string{"mail", "hot"} {
-		t.Run(tool, func(t *testing.T) {
+	for _, c := range []struct{ tool, act, ends string }{
+		{"mail", "", "completed"}, {"hot", "", "completed"},
+		{"wire", "approve", "completed"}, {"mail", "resolve", "completed"},
+		{"asked", "recover", "completed"}, {"deduped", "recover", "completed"},
+	} {
+		t.Run(c.tool+" "+c.act, func(t *testing.T) {
 			t.Parallel()
-			l := newLedger(t)
-			healthy := newJob(t, l, tool)
+			healthy, _ := prepare(t, c.tool, c.act)
 			cmd, out := startChild(t, healthy)
 			out.Scan()
 			steps := strings.Fields(out.Text())
 			out.Scan()
-			if err := cmd.Wait(); err != nil || out.Text() != "completed" || len(steps) < 3 {
+			if err := cmd.Wait(); err != nil || out.Text() != c.ends || len(steps) < 3 {
 				t.Fatalf("the healthy child took %v and was told %q: %v", steps, out.Text(), err)
 			}
 			slices.Sort(steps)
@@ -232,8 +290,7 @@ func TestKilledAfterEachStep(t *testing.T) {
 				}
 				t.Run(step, func(t *testing.T) {
 					t.Parallel()
-					l := newLedger(t)
-					job := newJob(t, l, tool)
+					job, l := prepare(t, c.tool, c.act)
 					job.Step = step
 					cmd, _ := startChild(t, job)
 					err := cmd.Wait()
@@ -246,6 +303,31 @@ func TestKilledAfterEachStep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// prepare makes what a child goes on with: a call that awaits approval, or one whose answer
+// was lost.
+func prepare(t *testing.T, tool, act string) (childJob, *ledger) {
+	t.Helper()
+	l := newLedger(t)
+	job := newJob(t, l, tool)
+	if job.Act = act; act == "" {
+		return job, l
+	}
+	first := check(t, job, "first")
+	defer first.close()
+	l.drop = true
+	told := first.call(tool, "s")
+	l.mu.Lock()
+	l.drop = false
+	l.mu.Unlock()
+	if told.Receipt.Status != intent.Unknown && told.Receipt.Status != intent.AwaitingApproval {
+		t.Fatalf("told %s", told.Receipt.Status)
+	}
+	if act == "recover" {
+		time.Sleep(time.Until(told.Receipt.NextCheck)) // for real: the schedule is the store's
+	}
+	return job, l
 }
 
 // TestStoppedPastItsLease: the owner is stopped right before it would act; when it goes on,
@@ -310,18 +392,24 @@ func settleAndCheck(t *testing.T, job childJob, l *ledger) {
 	defer b.close()
 	defer c.close()
 	b.call(job.Tool, "s")
+	var again sync.WaitGroup
+	if job.Act != "" { // the others decide and reconcile at the same time
+		again.Go(func() { b.act(job) })
+		again.Go(func() { c.act(job) })
+	}
 	time.Sleep(killLease + killLease/2)
+	again.Wait()
 	for _, r := range []*real{b, c} {
 		if err := r.sweeper.Sweep(t.Context()); err != nil {
 			t.Errorf("sweep: %v", err)
 		}
 	}
-	first, again := b.call(job.Tool, "s"), c.call(job.Tool, "s")
+	first, second := b.call(job.Tool, "s"), c.call(job.Tool, "s")
 	most, total := l.most()
 	if most > 1 {
 		t.Errorf("%d effects", most)
 	}
-	for _, a := range []once.Answer{first, again} {
+	for _, a := range []once.Answer{first, second} {
 		switch {
 		case a.Err != nil:
 			t.Errorf("told %v", a.Err)
@@ -333,7 +421,7 @@ func settleAndCheck(t *testing.T, job childJob, l *ledger) {
 			t.Error("told rejected, and it happened")
 		}
 	}
-	one, two := first.Receipt.AppendJSON(nil, false), again.Receipt.AppendJSON(nil, false)
+	one, two := first.Receipt.AppendJSON(nil, false), second.Receipt.AppendJSON(nil, false)
 	if string(one) != string(two) {
 		t.Errorf("two callers hold different receipts:\n%s\n%s", one, two)
 	}
