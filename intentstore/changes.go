@@ -37,8 +37,9 @@ func ChangeOfEntry(e *intent.Entry) Change {
 // same, because who watches must not fall behind for ever.
 func MergeChanges(after Mark, attempts, entries Tail, limit int) ([]Change, Mark) {
 	limit = PageLimit(limit)
+	attempts.Settled, entries.Settled = place(attempts.Settled), place(entries.Settled)
 	if after == (Mark{}) {
-		return nil, Mark{startAt(attempts.Settled), startAt(entries.Settled)}
+		return nil, Mark{attempts.Settled, entries.Settled}
 	}
 	var all []Change
 	i, j := 0, 0
@@ -55,8 +56,9 @@ func MergeChanges(after Mark, attempts, entries Tail, limit int) ([]Change, Mark
 	return all, Mark{attempts.goOn(after.Attempt, i, full), entries.goOn(after.Entry, j, full)}
 }
 
-// startAt is a settled id as a mark; an empty table's is none of its rows', and not zero.
-func startAt(settled int64) int64 {
+// place is a settled id as part of a mark; before the first row it is not zero, because the
+// zero mark means "from now on".
+func place(settled int64) int64 {
 	if settled == 0 {
 		return -1
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,7 +31,8 @@ func Exercise(t *testing.T, open func(t *testing.T) Full) {
 	t.Helper()
 	shared := open(t)
 	t.Run("shared", func(t *testing.T) { // returns when all of its parallel tests have
-		for _, group := range [][]test{beginTests, againTests, settleTests, archiveTests, fidelityTests, listTests, journalTests, racingTests} {
+		for _, group := range [][]test{beginTests, againTests, settleTests, archiveTests, fidelityTests, listTests, journalTests, racingTests,
+			deskTests, watchTests, deskRacingTests} {
 			for _, test := range group {
 				t.Run(test.name, func(t *testing.T) {
 					t.Parallel()
@@ -42,7 +44,7 @@ func Exercise(t *testing.T, open func(t *testing.T) Full) {
 	if err := shared.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	for _, test := range keeperTests { // these look at the whole store
+	for _, test := range slices.Concat(keeperTests, wholeDeskTests) { // these look at the whole store
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t)

@@ -158,6 +158,39 @@ var listTests = []test{
 		b.lists(intentstore.Query{Q: "ann", RunID: y.RunID})
 		b.lists(intentstore.Query{Q: "ann", RunID: "Invoice-Run", Limit: 1}, x.Key)
 	}},
+	{"search in results", func(b *bench) {
+		with := func(body string) intent.Key {
+			r := b.begin(b.started())
+			return b.settle(r.CompleteMove("downstream", &intent.Outcome{HTTPStatus: 200, Body: []byte(body)}, epoch)).Key
+		}
+		id := with(`{"id":"EM_2f9c","to":"Zoë"}`)
+		odd := with("\xff\xfe raw \\x41 100% Größe303")
+		nul := with("a\x00nul_7")
+		none := with("")
+		b.begin(b.started())
+		for q, want := range map[string][]intent.Key{
+			"em_2f9c":         {id},
+			"EM_2F9C":         {id},
+			"zoë":             {id},
+			"zoe":             nil,
+			"em_2f9c zoë":     {id},
+			"em_2f9c raw":     nil,
+			"raw":             {odd},
+			`\x41`:            {odd},
+			"größe303":        {odd},
+			"303":             {odd},
+			"376":             nil, // no byte is found by its number
+			"nul_7":           nil, // with NUL it is no text
+			"\xff":            nil,
+			"inv-1 em_2f":     {id}, // some in the arguments, some in the result
+			none.String():     {none},
+			nul.String()[:12]: {nul},
+		} {
+			if got := b.list(intentstore.Query{Q: q}); !slices.Equal(got, want) {
+				b.Errorf("List with q %q: %s, want %s", q, short(got), short(want))
+			}
+		}
+	}},
 	{"a cursor that is none is refused", func(b *bench) {
 		b.begin(b.started())
 		b.begin(b.started())

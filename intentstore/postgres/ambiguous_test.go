@@ -25,6 +25,16 @@ func started(n, claim byte) intent.Receipt {
 	}
 }
 
+// awaiting is r before anybody approved it.
+func awaiting(r intent.Receipt) intent.Receipt {
+	r.Status, r.Retry, r.Executions, r.StartedAt = intent.AwaitingApproval, intent.RetryNever, 0, time.Time{}
+	return r
+}
+
+func entry(a intent.Action, was, now intent.Receipt) *intent.Entry {
+	return &intent.Entry{Key: was.Key, Tenant: was.Tenant, Tool: was.Tool, At: at, Actor: "ann", Action: a, Before: was.Standing(), After: now.Standing()}
+}
+
 func done(r intent.Receipt) intent.Settlement {
 	return r.CompleteMove("downstream", &intent.Outcome{HTTPStatus: 200, Body: []byte("done")}, at)
 }
@@ -42,8 +52,9 @@ func TestAmbiguousCommit(t *testing.T) {
 	p, through := newProxy(t, dsn)
 	s := open(t, postgres.Options{DSN: through, Timeout: 20 * time.Second})
 
+	audits := map[string]bool{"approve": true, "reexecute": true, "check": true}
 	n := byte(0)
-	for _, verb := range []struct {
+	for v, verb := range []struct {
 		name string
 		// prepare makes the row that the verb meets, run is the verb through the proxy.
 		prepare func(intent.Receipt) error
@@ -68,11 +79,32 @@ func TestAmbiguousCommit(t *testing.T) {
 			r, _ = r.Apply(done(r))
 			return second(s.Archive(ctx, r))
 		}, intent.Completed, 1},
+		{"approve", func(r intent.Receipt) error { return mine(direct.Begin(ctx, awaiting(r))) }, func(r intent.Receipt) error {
+			was := awaiting(r)
+			now, err := was.Approve("ann", intent.Opening{ClaimID: r.ClaimID, At: at, SettleBy: at})
+			return errors.Join(err, second(s.Replace(ctx, was, now, entry(intent.ActionApprove, was, now))))
+		}, intent.Started, 1},
+		{"reexecute", func(r intent.Receipt) error {
+			r.ClaimID = intent.ClaimID{9}
+			return errors.Join(mine(direct.Begin(ctx, r)), second(direct.Settle(ctx, r.LoseMove("timeout", nil, intent.Plan{}, at))))
+		}, func(r intent.Receipt) error {
+			was, err := direct.Get(ctx, r.Key)
+			now, err2 := was.Reexecute(intent.Opening{ClaimID: r.ClaimID, At: at, SettleBy: at})
+			return errors.Join(err, err2, second(s.Replace(ctx, was, now, entry(intent.ActionRetry, was, now))))
+		}, intent.Started, 2},
+		{"check", func(r intent.Receipt) error {
+			return errors.Join(mine(direct.Begin(ctx, r)), second(direct.Settle(ctx, r.LoseMove("timeout", nil, intent.Plan{}, at))))
+		}, func(r intent.Receipt) error {
+			was, err := direct.Get(ctx, r.Key)
+			now := was.Checked(nil, intent.Plan{NextCheck: at})
+			return errors.Join(err, second(s.Replace(ctx, was, now, entry(intent.ActionLookup, was, now))))
+		}, intent.Unknown, 1},
 	} {
 		for _, how := range []cut{asked, answered, unanswered} {
 			for statement := 1; ; statement++ {
 				n++
 				r := started(n, 1)
+				r.Key[1], r.Guard[1] = byte(v), byte(v)
 				if verb.prepare != nil {
 					must(t, verb.prepare(r))
 				}
@@ -80,6 +112,7 @@ func TestAmbiguousCommit(t *testing.T) {
 				// the same every time.
 				n++
 				warm := started(n, 1)
+				warm.Key[1], warm.Guard[1] = byte(v), byte(v)
 				if verb.prepare != nil {
 					must(t, verb.prepare(warm))
 				}
@@ -99,6 +132,9 @@ func TestAmbiguousCommit(t *testing.T) {
 				}
 				if _, _, executions, err := direct.Attempts(ctx, r.Key, 1); err != nil || len(executions) != int(verb.fence) {
 					t.Errorf("%s: %d executions, %v; want %d", what, len(executions), err, verb.fence)
+				}
+				if entries, err := direct.Audit(ctx, r.Key, 10); err != nil || len(entries) > 1 || len(entries) == 0 && audits[verb.name] {
+					t.Errorf("%s: %d entries, %v; want each once", what, len(entries), err)
 				}
 				if cut && how == answered && statement == 1 && barriers(t, dsn, r.Key) == 0 && verb.name != "again" {
 					t.Errorf("%s: answered without a barrier write", what)

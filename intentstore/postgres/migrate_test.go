@@ -102,6 +102,26 @@ func TestRoleThatCannotDelete(t *testing.T) {
 	must(t, mine(s.Begin(ctx, r))) // again
 	r.Fence = 2
 	must(t, second(s.Settle(ctx, done(r))))
+	lost := started(3, 1)
+	must(t, mine(s.Begin(ctx, lost)))
+	must(t, second(s.Settle(ctx, lost.LoseMove("timeout", nil, intent.Plan{NextCheck: at}, at))))
+	due, err := s.Due(ctx, at, 5)
+	if err != nil || len(due) != 1 || due[0].Key != lost.Key {
+		t.Fatalf("Due: %d rows, %v", len(due), err)
+	}
+	again, err := due[0].Reexecute(intent.Opening{ClaimID: intent.ClaimID{3}, At: at, SettleBy: at})
+	must(t, err)
+	must(t, second(s.Replace(ctx, due[0], again, entry(intent.ActionRetry, due[0], again))))
+	must(t, second(s.Settle(ctx, done(again))))
+	if entries, err := s.Audit(ctx, lost.Key, 5); err != nil || len(entries) != 1 {
+		t.Errorf("Audit: %d entries, %v", len(entries), err)
+	}
+	if stats, err := s.Stats(ctx, intentstore.StatsQuery{Tenant: r.Tenant, Since: at, Until: at.Add(time.Hour)}); err != nil || len(stats.Counts) != 2 {
+		t.Errorf("Stats: %+v, %v; want the loss and the retry", stats, err)
+	}
+	if _, _, err := s.Changes(ctx, r.Tenant, intentstore.Mark{}, 5); err != nil {
+		t.Error(err)
+	}
 	archived, _ := started(2, 1).Apply(done(started(2, 1)))
 	must(t, second(s.Archive(ctx, archived)))
 	must(t, s.Record(ctx, []intent.Attempt{{Key: r.Key, Tenant: r.Tenant, At: at, Decision: intent.Executed}}))
@@ -109,11 +129,11 @@ func TestRoleThatCannotDelete(t *testing.T) {
 	if attempts, _, executions, err := s.Attempts(ctx, r.Key, 5); err != nil || len(attempts) != 1 || len(executions) != 2 {
 		t.Errorf("Attempts: %d, %d executions, %v", len(attempts), len(executions), err)
 	}
-	if rows, _, err := s.List(ctx, intentstore.Query{Tenant: r.Tenant}); err != nil || len(rows) != 2 {
+	if rows, _, err := s.List(ctx, intentstore.Query{Tenant: r.Tenant}); err != nil || len(rows) != 3 {
 		t.Errorf("List: %d rows, %v", len(rows), err)
 	}
-	if n, err := s.Expire(ctx, at.Add(time.Hour), 10); n != 2 || err != nil {
-		t.Errorf("Expire: %d, %v; want 2", n, err)
+	if n, err := s.Expire(ctx, at.Add(time.Hour), 10); n != 3 || err != nil {
+		t.Errorf("Expire: %d, %v; want 3", n, err)
 	}
 	if n, err := s.Forget(ctx, at.Add(time.Hour), 10); n != 0 || err != nil {
 		t.Errorf("Forget: %d, %v; want 0 and no error", n, err)
@@ -124,6 +144,21 @@ func TestRoleThatCannotDelete(t *testing.T) {
 	}
 	if _, _, executions, err := s.Attempts(ctx, r.Key, 5); err != nil || len(executions) != 2 {
 		t.Errorf("executions of the tombstone: %d, %v; want 2", len(executions), err)
+	}
+	asRole := connect(t, u.String())
+	for _, tamper := range []string{"UPDATE audit SET actor = 'bob'", "DELETE FROM audit", "TRUNCATE audit"} {
+		if _, err := asRole.Exec(ctx, tamper); err == nil {
+			t.Errorf("the role may %s", tamper)
+		}
+	}
+
+	// One that may forget keys forgets them, and leaves the audit alone.
+	exec(t, owner, "GRANT DELETE ON intents, executions, attempts TO "+role)
+	if n, err := s.Forget(ctx, at.Add(time.Hour), 10); n != 3 || err != nil {
+		t.Errorf("Forget: %d, %v; want 3", n, err)
+	}
+	if entries, err := s.Audit(ctx, lost.Key, 5); err != nil || len(entries) != 1 {
+		t.Errorf("Audit of a forgotten key: %d entries, %v; want 1", len(entries), err)
 	}
 }
 

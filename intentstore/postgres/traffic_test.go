@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/latchkey-gateway/latchkey/intent"
+	"github.com/latchkey-gateway/latchkey/intentstore"
 	"github.com/latchkey-gateway/latchkey/intentstore/intentstoretest"
 	"github.com/latchkey-gateway/latchkey/intentstore/postgres"
 )
@@ -69,6 +70,56 @@ func TestNoDeadlock(t *testing.T) {
 	}
 	if total < 100 {
 		t.Errorf("only %d claims won: that was no fight", total)
+	}
+	c := connect(t, dsn)
+	exec(t, c, "SELECT pg_stat_force_next_flush()")
+	var deadlocks int
+	if err := c.QueryRow(t.Context(), "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").Scan(&deadlocks); err != nil || deadlocks != 0 {
+		t.Errorf("%d deadlocks, %v; want none", deadlocks, err)
+	}
+}
+
+// TestCountsTogether lets two stores count the same things at once, in every order: they may
+// wait for each other but never in a circle, and nothing is lost.
+func TestCountsTogether(t *testing.T) {
+	t.Parallel()
+	dsn := intentstoretest.Postgres(t)
+	must(t, postgres.Migrate(t.Context(), dsn))
+	stores := []*postgres.Store{open(t, postgres.Options{DSN: dsn}), open(t, postgres.Options{DSN: dsn})}
+	const workers, rounds, keys = 8, 20, 10
+	var all sync.WaitGroup
+	for worker := range workers {
+		s, random := stores[worker%2], rand.New(rand.NewPCG(2, uint64(worker)))
+		all.Go(func() {
+			r := started(byte(worker), 1)
+			begun := mine(s.Begin(t.Context(), r))
+			row, err := s.Settle(t.Context(), r.LoseMove("timeout", nil, intent.Plan{}, at))
+			err = errors.Join(begun, err)
+			for i := range rounds {
+				var attempts []intent.Attempt
+				for _, n := range random.Perm(keys) {
+					attempts = append(attempts, intent.Attempt{Key: r.Key, Tenant: "acme", Tool: fmt.Sprint(n), At: at, Decision: intent.Replayed})
+				}
+				now := row.Checked(nil, intent.Plan{NextCheck: at.Add(time.Duration(i) * time.Second)})
+				if err = errors.Join(err, s.Record(t.Context(), attempts), second(s.Replace(t.Context(), row, now, entry(intent.ActionLookup, row, now)))); err != nil {
+					t.Error(err)
+					return
+				}
+				row = now
+			}
+		})
+	}
+	all.Wait()
+	stats, err := stores[0].Stats(t.Context(), intentstore.StatsQuery{Tenant: "acme", Since: at, Until: at.Add(time.Minute)})
+	must(t, err)
+	want := map[string]int64{intentstore.CountAttempt: workers * rounds * keys, intentstore.CountAudit: workers * rounds, intentstore.CountExecution: workers}
+	for _, c := range stats.Counts {
+		want[c.Kind] -= c.N
+	}
+	for kind, n := range want {
+		if n != 0 {
+			t.Errorf("counts of kind %s are short by %d", kind, n)
+		}
 	}
 	c := connect(t, dsn)
 	exec(t, c, "SELECT pg_stat_force_next_flush()")

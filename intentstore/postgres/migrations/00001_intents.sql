@@ -129,7 +129,7 @@ CREATE TABLE attempts (
   replica    text        NOT NULL,
   region     text        NOT NULL,
   credential text        NOT NULL,
-  written_at timestamptz NOT NULL DEFAULT now() -- by this server's clock; see changes.sql
+  written_at timestamptz NOT NULL DEFAULT clock_timestamp() -- by this server; see settled.sql
 );
 CREATE INDEX attempts_key ON attempts (key, at);
 CREATE INDEX attempts_trace ON attempts (trace_id);
@@ -149,7 +149,7 @@ CREATE TABLE audit (
   after       text        NOT NULL,
   evidence    bytea,
   traceparent text        NOT NULL,
-  written_at  timestamptz NOT NULL DEFAULT now()
+  written_at  timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX audit_key ON audit (key, id);
 
