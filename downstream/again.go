@@ -41,21 +41,31 @@ func (t *Tool) hashTemplate() string {
 // dedupes on the key may refuse or repeat a request that differs from the first.
 func (t *Tool) Template() string { return t.template }
 
-// NeedsArgsAgain says whether redacted arguments are needed after the call: to execute once
-// more, to execute after an approval, or to look up. They must then be kept in some form.
-func (t *Tool) NeedsArgsAgain() bool {
-	if len(t.Rules.Redact) == 0 || t.Class == intent.ReadOnly {
-		return false
+// NeedsArgsAgain says whether redacted arguments are needed after the call. They must then be
+// kept in some form.
+func (t *Tool) NeedsArgsAgain() bool { return t.ArgsNeededBy() != "" }
+
+// ArgsNeededBy names the setting that needs redacted arguments after the call: to execute
+// after an approval or once more, or to look up. "" where nothing does.
+func (t *Tool) ArgsNeededBy() string {
+	hidden, r := t.Rules.Redact, t.rules
+	switch {
+	case len(hidden) == 0 || t.Class == intent.ReadOnly:
+		return ""
+	case t.Approval != nil:
+		return "approval"
+	case t.OnUnknown == RetryUnknown:
+		return "on_unknown: retry"
+	case t.Lookup == nil:
+		return ""
+	case t.Lookup.ReexecuteWhenAbsent:
+		return "lookup.reexecute_when_absent"
+	case t.asks.reveals(hidden):
+		return "lookup.request"
+	case r.completed.reveals(hidden), r.absent.reveals(hidden), r.result.reveals(hidden):
+		return "a rule of lookup"
 	}
-	if t.Approval != nil || t.OnUnknown == RetryUnknown {
-		return true
-	}
-	if t.Lookup == nil {
-		return false
-	}
-	r := t.rules
-	return t.Lookup.ReexecuteWhenAbsent || t.asks.reveals(t.Rules.Redact) ||
-		r.completed.reveals(t.Rules.Redact) || r.absent.reveals(t.Rules.Redact) || r.result.reveals(t.Rules.Redact)
+	return ""
 }
 
 // reveals says whether one of the arguments, or a part of it, goes into the request.

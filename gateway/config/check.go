@@ -56,12 +56,14 @@ func (c *checker) check(opts Options) {
 	c.checkListeners()
 	c.checkRedis()
 	c.checkStore()
+	c.checkNotify()
 	c.checkRetention()
 	c.checkKeys()
 	c.checkTools()
 	c.checkFaults(opts)
 	c.checkTracing()
 	c.checkCatalogue()
+	c.checkSealed()
 }
 
 func (c *checker) checkNames() {

@@ -1,9 +1,12 @@
 package config_test
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/latchkey-gateway/latchkey/gateway/config"
 )
@@ -132,6 +135,44 @@ var refused = []struct {
 		[]string{"latchkey.yaml:1: store.dsn: has no meaning with driver sqlite"}},
 	{"memory is not offered", "driver: postgres", "driver: memory",
 		[]string{`latchkey.yaml:1: store.driver: "memory" is not one of postgres, sqlite`}},
+	{"a seal key of another length", "driver: postgres", "seal_key: 000102030405060708090a0b0c0d0e0f, driver: postgres",
+		[]string{"latchkey.yaml:1: store.seal_key: must be 32 random bytes as 64 hex digits or base64, from: openssl rand -hex 32"}},
+	{"a seal key of zeros", "driver: postgres", `seal_key: "0000000000000000000000000000000000000000000000000000000000000000", driver: postgres`,
+		[]string{"latchkey.yaml:1: store.seal_key: is one byte again and again, which is no secret; make one with: openssl rand -hex 32"}},
+	{"a seal key that is a number", "driver: postgres", "seal_key: 12345, driver: postgres",
+		[]string{"latchkey.yaml:1: store.seal_key: needs a string; write it in quotes"}},
+	{"redacted arguments for an approval", "", "    redact: [/card]\n    approval: {}\n",
+		[]string{"latchkey.yaml:12: tools.send.redact: these arguments are not kept in clear, but approval needs them again: set store.seal_key, so that they are kept encrypted (openssl rand -hex 32), or do without one of the two"}},
+	{"redacted arguments for a retry", "", "    redact: [/card]\n    forward_key: {dedupes: true, for: 24h}\n    on_unknown: retry\n",
+		[]string{"latchkey.yaml:12: tools.send.redact: these arguments are not kept in clear, but on_unknown: retry needs them again: set store.seal_key, so that they are kept encrypted (openssl rand -hex 32), or do without one of the two"}},
+	{"a redacted argument in a lookup", "", "    redact: [/card]\n    lookup: {request: {method: GET, path: \"/e?card={args.card.number}\"}, completed_when: \"response.status == 200\"}\n",
+		[]string{"latchkey.yaml:12: tools.send.redact: these arguments are not kept in clear, but lookup.request needs them again: set store.seal_key, so that they are kept encrypted (openssl rand -hex 32), or do without one of the two"}},
+	{"a lookup rule with a slip", "", "    lookup: {request: {method: GET, path: \"/e\"}, completed_when: \"response.sttaus == 200\"}\n",
+		[]string{"latchkey.yaml:12: tools.send.lookup.completed_when: column 9: undefined field 'sttaus'"}},
+	{"three people", "", "    approval: {people: 3}\n",
+		[]string{"latchkey.yaml:12: tools.send.approval.people: must be between 1 and 2"}},
+	{"acting again without proof", "", "    lookup: {request: {method: GET, path: \"/e\"}, completed_when: \"response.status == 200\", reexecute_when_absent: true}\n",
+		[]string{"latchkey.yaml:12: tools.send.lookup.reexecute_when_absent: needs absence_is_proof: acting again is safe only where it is proved that it did not happen"}},
+
+	{"an empty webhook", "", "notify: {}\n", []string{
+		"latchkey.yaml:12: notify.secret: must be whsec_ and the base64 of 24 to 64 random bytes, from: echo whsec_$(openssl rand -base64 32)",
+		"latchkey.yaml:12: notify.url: is needed: where messages are posted, such as https://ops.example.com/latchkey"}},
+	{"a webhook in clear", "", "notify: {url: \"http://ops.example.com/?token=hunter2\", secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz}\n",
+		[]string{"latchkey.yaml:12: notify.url: must be https: only messages to this machine may go in clear"}},
+	{"a webhook that is no URL", "", "notify: {url: \"ops.example.com\", secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz}\n",
+		[]string{"latchkey.yaml:12: notify.url: must be a URL such as https://ops.example.com/latchkey"}},
+	{"a webhook with a password", "", "notify: {url: \"https://u:hunter2@ops.example.com\", secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz}\n",
+		[]string{"latchkey.yaml:12: notify.url: must not hold a user or password: the receiver knows a message by its signature"}},
+	{"a webhook secret of another form", "", "notify: {url: \"https://o\", secret: hunter2-hunter2-hunter2}\n",
+		[]string{"latchkey.yaml:12: notify.secret: must be whsec_ and the base64 of 24 to 64 random bytes, from: echo whsec_$(openssl rand -base64 32)"}},
+	{"a short webhook secret", "", "notify: {url: \"https://o\", secret: whsec_aHVudGVyMg==}\n",
+		[]string{"latchkey.yaml:12: notify.secret: must be whsec_ and the base64 of 24 to 64 random bytes, from: echo whsec_$(openssl rand -base64 32)"}},
+	{"events", "", "notify: {url: \"https://o\", secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz, events: [parkt, doubt, doubt]}\n", []string{
+		`latchkey.yaml:12: notify.events: "doubt" is there twice`,
+		`latchkey.yaml:12: notify.events[0]: "parkt" is not one of parked, awaiting_approval, doubt; did you mean parked?`}},
+	{"no events", "", "notify: {url: \"https://o\", secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz, events: []}\n",
+		[]string{"latchkey.yaml:12: notify.events: is empty: name parked, awaiting_approval or doubt, or remove notify"}},
+
 	{"hot with an embedded Redis and a shared store", "", "    durability: hot\nredis: {mode: embedded}\n",
 		[]string{"latchkey.yaml:12: tools.send.durability: hot relies on Redis alone, and with an embedded Redis and a shared store every replica would act once: use durable, or a shared Redis"}},
 
@@ -181,6 +222,9 @@ func TestRefused(t *testing.T) {
 			if want := strings.Join(test.problems, "\n"); err.Error() != want {
 				t.Errorf("got\n%v\nwant\n%s", err, want)
 			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Error("the problem shows a secret")
+			}
 		})
 	}
 }
@@ -224,5 +268,45 @@ func TestWarnings(t *testing.T) {
 	sqlite := strings.Replace(minimal, `driver: postgres, dsn: "postgres://x@127.0.0.1/latchkey"`, "driver: sqlite, path: a.db", 1)
 	if _, warnings, err := parse(sqlite + "redis: {mode: embedded}\n"); err != nil || len(warnings) != 0 {
 		t.Errorf("the embedded pair: %v, %v", err, warnings)
+	}
+}
+
+func TestSealKeys(t *testing.T) {
+	t.Parallel()
+	want := make([]byte, 32)
+	for i := range want {
+		want[i] = byte(i)
+	}
+	for _, written := range []string{"${env:LATCHKEY_SEAL_KEY}", "000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F",
+		"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"} {
+		cfg := mustParse(t, strings.Replace(minimal, "{driver", `{seal_key: "`+written+`", driver`, 1)+"    redact: [/card]\n    approval: {people: 2}\n")
+		if got := cfg.Store.Seal(); !bytes.Equal(got, want) {
+			t.Errorf("%s: %x", written, got)
+		}
+		if a := cfg.Tools["send"].Approval; a.People != 2 || a.Expires != time.Hour {
+			t.Errorf("approval %+v", a)
+		}
+	}
+	if got := mustParse(t, minimal).Store.Seal(); got != nil {
+		t.Errorf("without one: %x", got)
+	}
+	// A redacted argument that nothing needs again needs no key.
+	mustParse(t, minimal+"    redact: [/card]\n    lookup: {request: {method: GET, path: \"/e?r={key}\"}, completed_when: \"response.body.to == args.to\"}\n")
+}
+
+func TestNotify(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"https://ops.example.com/hook?token=x", "http://127.0.0.1:9/hook", "http://localhost/hook", "http://[::1]:9/"} {
+		cfg := mustParse(t, minimal+"notify: {url: \""+url+"\", secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz}\n")
+		if n := cfg.Notify; n.URL != url || len(n.Events) != 3 {
+			t.Errorf("%+v", n)
+		}
+	}
+	cfg := mustParse(t, minimal+"notify: {url: \"https://o\", secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz, events: [doubt]}\n")
+	if n := cfg.Notify; !slices.Equal(n.Events, []string{"doubt"}) {
+		t.Errorf("%+v", n)
+	}
+	if mustParse(t, minimal).Notify != nil {
+		t.Error("there is a webhook that nobody asked for")
 	}
 }

@@ -46,6 +46,8 @@ type Config struct {
 	Downstreams map[string]Downstream `yaml:"downstreams"`
 	// Tools are what agents may call, by name.
 	Tools map[string]Tool `yaml:"tools"`
+	// Notify tells people that something waits for them. Default: nobody is told.
+	Notify *Notify `yaml:"notify"`
 	// Faults loses answers on purpose, by tool; for staging only. Default: none.
 	Faults  map[string]Fault `yaml:"faults"`
 	Tracing Tracing          `yaml:"tracing"`
@@ -67,10 +69,10 @@ type Redis struct {
 	MasterName string `yaml:"master_name"`
 	// Username and Password are sent to the servers. Default: none.
 	Username string `yaml:"username"`
-	Password string `yaml:"password"`
+	Password string `yaml:"password" secret:"true"`
 	// SentinelUsername and SentinelPassword are sent to the sentinels. Default: none.
 	SentinelUsername string `yaml:"sentinel_username"`
-	SentinelPassword string `yaml:"sentinel_password"`
+	SentinelPassword string `yaml:"sentinel_password" secret:"true"`
 	// DB is the database's number; a cluster has only 0.
 	DB int `yaml:"db" default:"0" min:"0" max:"1048576"`
 	// Prefix starts every key's name, so that several gateways can share one Redis.
@@ -84,11 +86,27 @@ type Store struct {
 	// Driver is postgres or sqlite.
 	Driver string `yaml:"driver" default:"postgres" oneof:"postgres,sqlite"`
 	// DSN is PostgreSQL's address, as a URL or in key=value form.
-	DSN string `yaml:"dsn"`
+	DSN string `yaml:"dsn" secret:"true"`
 	// Path is SQLite's file; relative to the working directory.
 	Path string `yaml:"path"`
 	// Migrate lets serve apply database migrations at its start.
 	Migrate bool `yaml:"migrate" default:"true"`
+	// SealKey encrypts arguments that a tool redacts and needs again: 32 random bytes as 64
+	// hex digits or base64, the same for all replicas. With another key than they were
+	// sealed with, arguments are lost and their keys wait for a person. Required where a tool
+	// needs redacted arguments again; default: none.
+	SealKey string `yaml:"seal_key" secret:"true"`
+}
+
+// Notify is a webhook, signed as Standard Webhooks says (standardwebhooks.com).
+type Notify struct {
+	// URL is where messages are posted: https, or http to this machine. Required.
+	URL string `yaml:"url" secret:"true"`
+	// Secret signs the messages: whsec_ and the base64 of 24 to 64 random bytes. Required.
+	Secret string `yaml:"secret" secret:"true"`
+	// Events are what is told: parked (an unknown outcome waits for a person),
+	// awaiting_approval, doubt (it may have happened twice). Default: all.
+	Events []string `yaml:"events" oneof:"parked,awaiting_approval,doubt"`
 }
 
 // Limits bound what one call may cost. Sizes are bytes, or with a unit: 512, 64KiB, 10MB.

@@ -12,7 +12,8 @@ import (
 )
 
 // decoder walks nodes into the structs of config.go and collects problems. Struct tags
-// steer it: yaml (the name), default, min and max (in the field's own notation) and oneof.
+// steer it: yaml (the name), default, min and max (in the field's own notation), oneof, and
+// secret for fields whose values problems do not show.
 type decoder struct {
 	file     string
 	opts     Options
@@ -170,6 +171,10 @@ func (d *decoder) members(n *yaml.Node, path string, f func(name string, key, va
 // can come from the environment. Messages show it as written.
 func (d *decoder) scalar(n *yaml.Node, out reflect.Value, path string, tag reflect.StructTag) {
 	want, types := wants(out)
+	if tag.Get("secret") != "" && n.Kind == yaml.ScalarNode && n.ShortTag() != "!!str" {
+		d.fail(n, path, "needs %s; write it in quotes", want)
+		return
+	}
 	text, referred, ok := d.text(n, path, want)
 	if !ok {
 		return

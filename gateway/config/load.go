@@ -90,6 +90,9 @@ func (c *Config) complete() {
 	if c.Redis.Mode == "standalone" && c.Redis.Addrs == nil {
 		c.Redis.Addrs = []string{"127.0.0.1:6379"}
 	}
+	if c.Notify != nil && c.Notify.Events == nil {
+		c.Notify.Events = []string{"parked", "awaiting_approval", "doubt"}
+	}
 	if c.Replica == "" {
 		host, err := os.Hostname()
 		if err != nil {

@@ -30,6 +30,7 @@ tools:
 
 var env = map[string]string{"TOKEN": "s3cret-token", "EMPTY": "", "PORT": "8443", "DB": "3", "ON": "on",
 	"LATCHKEY_DSN": "postgres://u:pw-of-the-store@db/latchkey", "BILLING_TOKEN": "t", "LATCHKEY_REDIS_PASSWORD": "", "HOSTNAME": "replica-1",
+	"LATCHKEY_SEAL_KEY":    "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
 	"LATCHKEY_DESK_SHA256": "b867ab5fbf1da1b4de7ba3b5ae7a0d9cd6f8d38a0d62cd9e4d3ee0c0e8fa1c1e"}
 
 func options() config.Options {

@@ -82,6 +82,7 @@ func TestSpecsCarryEveryField(t *testing.T) {
 		{reflect.TypeFor[config.Tool](), reflect.TypeFor[downstream.ToolSpec]()},
 		{reflect.TypeFor[config.Downstream](), reflect.TypeFor[downstream.Spec]()},
 		{reflect.TypeFor[config.Lookup](), reflect.TypeFor[downstream.LookupSpec]()},
+		{reflect.TypeFor[config.Approval](), reflect.TypeFor[downstream.ApprovalSpec]()},
 	} {
 		for field := range pair.to.Fields() {
 			name := field.Name
@@ -101,7 +102,7 @@ func TestSpecsCarryEveryField(t *testing.T) {
 	tool, _ := catalogue.Tool("send_invoice_email")
 	if tool.Timeout != 10*time.Second || tool.ForwardHeader != "Idempotency-Key" || !tool.Dedupes || tool.DedupesFor != 24*time.Hour ||
 		tool.OnUnknown != downstream.LookupUnknown || tool.Lookup == nil || tool.Lookup.Every != 5*time.Second || !tool.Lookup.AbsenceIsProof ||
-		tool.Approval == nil || tool.Statuses[503] != "not_accepted" || !tool.Rules.StepGuard || len(tool.Rules.Identity) != 2 ||
+		tool.Approval == nil || tool.Approval.People != 1 || !tool.NeedsArgsAgain() || len(cfg.Store.Seal()) != 32 || tool.Statuses[503] != "not_accepted" || !tool.Rules.StepGuard || len(tool.Rules.Identity) != 2 ||
 		len(tool.Rules.Volatile) != 1 || len(tool.Rules.Redact) != 1 || len(tool.Rules.Normalise) != 1 || tool.Schema == nil || tool.Method != "POST" || tool.Description == "" {
 		t.Errorf("tool = %+v", tool)
 	}
