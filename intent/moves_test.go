@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,8 +57,8 @@ func TestMovesAreThePicture(t *testing.T) {
 		if rule.Verb != v {
 			t.Errorf("RuleOf(%v) is the row of %v", v, rule.Verb)
 		}
-		if begins := rule.To == Started; rule.NewFence != begins {
-			t.Errorf("%v: new fence %v, but leads to %v", v, rule.NewFence, rule.To)
+		if claims := slices.Contains([]Verb{Begin, Hold, Again, Reexecute}, v); rule.NewFence != claims {
+			t.Errorf("%v: new fence %v, but a new claim %v", v, rule.NewFence, claims)
 		}
 		for _, from := range append([]Status{none}, statuses...) {
 			in := from == none && len(rule.From) == 0
@@ -88,10 +89,14 @@ func at(s Status, fence uint64) Receipt {
 		Durability: Durable, Status: s, Retry: RetryNever, Fence: fence, Version: 7, ClaimID: ClaimID{4},
 		Attempts: 3, Executions: int(fence), CreatedAt: epoch, StartedAt: epoch, SettleBy: epoch.Add(time.Minute)}
 	switch s {
+	case AwaitingApproval: // the fence waits with it; nothing was begun under it
+		r.StartedAt, r.SettleBy, r.Executions = time.Time{}, time.Time{}, int(fence)-1
+		r.NextCheck, r.NotifyAt, r.Sealed = epoch.Add(time.Hour), epoch, []byte("sealed")
 	case Started:
-		r.Retry = RetrySameKey
+		r.Retry, r.Sealed = RetrySameKey, []byte("sealed")
 	case Unknown:
-		r.UnknownSince, r.Reason = epoch.Add(time.Second), "timeout"
+		r.UnknownSince, r.Reason, r.Sealed = epoch.Add(time.Second), "timeout", []byte("sealed")
+		r.NextCheck, r.NotifyAt, r.Checks, r.Notices = epoch.Add(time.Minute), epoch.Add(time.Hour), 2, 1
 	case Completed:
 		r.SettledAt, r.SettledBy, r.Outcome = epoch.Add(time.Second), "downstream", &Outcome{HTTPStatus: 200}
 	case Rejected:
@@ -104,14 +109,16 @@ func at(s Status, fence uint64) Receipt {
 func settlements(r *Receipt) map[string]Settlement {
 	out, when := &Outcome{HTTPStatus: 422, Body: []byte("no")}, epoch.Add(1500*time.Nanosecond)
 	return map[string]Settlement{
-		"complete":           r.CompleteMove("lookup", &Outcome{HTTPStatus: 201}, when),
-		"complete, untold":   r.CompleteMove("operator", nil, when),
-		"reject, corrected":  r.RejectMove("downstream", RetryCorrected, 0, "answered 422", out, false, when),
-		"reject, same key":   r.RejectMove("downstream", RetrySameKey, time.Minute, "answered 429", out, false, when),
-		"reject, not sent":   r.RejectMove("gateway", RetrySameKey, time.Second, "not sent: dial", nil, true, when),
-		"lose":               r.LoseMove("timeout", nil, Plan{}, when),
-		"lose, with answer":  r.LoseMove("answered 500", out, Plan{}, when),
-		"complete, stranger": func() Settlement { s := r.CompleteMove("lookup", nil, when); s.Key[31]++; return s }(),
+		"complete":            r.CompleteMove("lookup", &Outcome{HTTPStatus: 201}, when),
+		"complete, untold":    r.CompleteMove("operator", nil, when),
+		"reject, corrected":   r.RejectMove("downstream", RetryCorrected, 0, "answered 422", out, false, when),
+		"reject, same key":    r.RejectMove("downstream", RetrySameKey, time.Minute, "answered 429", out, false, when),
+		"reject, not sent":    r.RejectMove("gateway", RetrySameKey, time.Second, "not sent: dial", nil, true, when),
+		"lose":                r.LoseMove("timeout", nil, Plan{}, when),
+		"lose, to be checked": r.LoseMove("timeout", nil, Plan{NextCheck: when.Add(time.Minute), NotifyAt: when.Add(time.Hour)}, when),
+		"lose, parked":        r.LoseMove("timeout", nil, Plan{Parked: ParkedByPolicy}, when),
+		"lose, with answer":   r.LoseMove("answered 500", out, Plan{}, when),
+		"complete, stranger":  func() Settlement { s := r.CompleteMove("lookup", nil, when); s.Key[31]++; return s }(),
 	}
 }
 
@@ -138,10 +145,11 @@ func TestApplyExhaustively(t *testing.T) {
 					want := before
 					want.Status, want.Retry, want.RetryAfter, want.Reason = s.Status, s.Retry, s.RetryAfter, s.Reason
 					want.Outcome, want.SettledBy, want.Version = s.Outcome, s.SettledBy, before.Version+1
+					want.Plan, want.Notices = s.Plan, 0
 					if moment := epoch.Add(time.Microsecond); s.Verb == Lose {
 						want.UnknownSince = moment
 					} else {
-						want.SettledAt = moment
+						want.SettledAt, want.Sealed = moment, nil
 					}
 					if name == "reject, not sent" {
 						want.Executions--
@@ -162,7 +170,7 @@ func TestApplyAgainExhaustively(t *testing.T) {
 			for _, corrected := range []bool{false, true} {
 				for _, stranger := range []bool{false, true} {
 					before := at(status, 5)
-					before.Retry, before.Executions = retry, 4
+					before.Retry, before.Executions, before.Doubt = retry, 4, DoubtLateAnswer
 					next := Receipt{Key: before.Key, Fingerprint: before.Fingerprint, Status: Started, Retry: RetrySameKey,
 						Fence: 1, Version: 1, Executions: 1, Attempts: 1, ClaimID: ClaimID{9}, Args: []byte("{}"),
 						CreatedAt: epoch.Add(time.Hour), StartedAt: epoch.Add(time.Hour), Traceparent: "00-a-b-01"}
@@ -186,11 +194,12 @@ func TestApplyAgainExhaustively(t *testing.T) {
 					}
 					want := next // its claim, arguments and trace; the row's history
 					want.Fence, want.Version, want.Executions, want.Attempts, want.CreatedAt = 6, 8, 5, 3, epoch
+					want.Doubt = DoubtLateAnswer // a person has still to look at it
 					if err != nil || !reflect.DeepEqual(after, want) {
 						t.Errorf("%s: %v\n%+v, want\n%+v", name, err, after, want)
 					}
 					next.Status = AwaitingApproval // a person is asked first: no execution begins yet
-					if held, err := before.ApplyAgain(next); err != nil || held.Fence != 5 || held.Executions != 4 || held.Status != AwaitingApproval {
+					if held, err := before.ApplyAgain(next); err != nil || held.Fence != 6 || held.Executions != 4 || held.Status != AwaitingApproval {
 						t.Errorf("%s, held: %v %+v", name, err, held)
 					}
 				}
@@ -227,7 +236,7 @@ func TestRestate(t *testing.T) {
 					}
 					after, err := row.Apply(kept.RestateMove())
 					want := kept
-					want.Version = row.Version + 1
+					want.Version, want.Checks = row.Version+1, row.Checks
 					if s.Verb != Lose {
 						want.UnknownSince = row.UnknownSince
 					}

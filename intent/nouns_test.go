@@ -20,6 +20,9 @@ func TestWords(t *testing.T) {
 	words(t, ParseRetry, Retry.String, "never", "same_key", "corrected")
 	words(t, ParseDurability, Durability.String, "durable", "hot")
 	words(t, ParseDecision, Decision.String, "executed", "collapsed", "replayed", "mismatch", "step_conflict", "refused", "pending")
+	words(t, ParseAction, Action.String, "lookup", "retry", "reexecute", "park", "approve", "decline", "expire", "resolve", "wait", "late_answer", "acknowledge")
+	optional(t, ParseParking, Parking.String, "policy", "gave_up", "tries", "window_passed", "request_changed", "no_tool", "arguments_not_kept")
+	optional(t, ParseDoubt, Doubt.String, "possible_double", "contradicted")
 }
 
 // words checks that the values 1, 2, 3 ... of T have these words, both ways, and no others.
@@ -42,6 +45,25 @@ func words[T ~uint8](t *testing.T, parse func(string) (T, error), text func(T) s
 	}
 }
 
+// optional is words for an enumeration whose zero value means none, and whose word is "".
+func optional[T ~uint8](t *testing.T, parse func(string) (T, error), text func(T) string, want ...string) {
+	for i, word := range append([]string{""}, want...) {
+		if got, err := parse(word); err != nil || got != T(i) || text(got) != word {
+			t.Errorf("%T %d: reads %q as %d, %v; writes %q", got, i, word, got, err, text(got))
+		}
+	}
+	for _, v := range []T{T(len(want) + 1), 255} {
+		if text(v) != "invalid" {
+			t.Errorf("%T %d has the word %q", v, v, text(v))
+		}
+	}
+	for _, word := range []string{"invalid", " ", " " + want[0], "NEVER"} {
+		if got, err := parse(word); err == nil || got != 0 {
+			t.Errorf("%T: %q is read as %d", got, word, got)
+		}
+	}
+}
+
 // TestCategories fixes the codes of CONTRACT.md's problems.
 func TestCategories(t *testing.T) {
 	t.Parallel()
@@ -50,7 +72,8 @@ func TestCategories(t *testing.T) {
 		NotFound: "not_found", TooLarge: "too_large", UnsupportedMedia: "unsupported_media_type", Unauthenticated: "unauthenticated",
 		Forbidden: "forbidden", ConflictArguments: "idempotency_conflict", ConflictStep: "step_conflict", ResultExpired: "result_expired",
 		NotSent: "not_sent", DownstreamFailed: "downstream_error", DownstreamTimeout: "downstream_error", Overloaded: "overloaded",
-		MethodNotAllowed: "method_not_allowed",
+		MethodNotAllowed: "method_not_allowed", StateConflict: "state_conflict", PreconditionFailed: "precondition_failed",
+		PreconditionRequired: "precondition_required",
 	}
 	for category, code := range codes {
 		if got := category.Code(); got != code {

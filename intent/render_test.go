@@ -38,7 +38,9 @@ func shown(s Status) Receipt {
 	r.Attempts, r.Durable, r.Traceparent = 1, true, "00-"+trace+"-00f067aa0ba902b7-01"
 	switch s {
 	case AwaitingApproval:
-		r.Fence, r.Executions, r.StartedAt = 0, 0, time.Time{}
+		r.Recovery = Recovery{}
+	case Unknown:
+		r.Recovery = Recovery{}
 	case Completed:
 		r.Outcome = &Outcome{HTTPStatus: 200, Headers: map[string]string{"content-type": "application/json"}, Body: []byte(`{"id":"em_1"}`)}
 	case Rejected:
@@ -78,7 +80,7 @@ func TestGoldenReceipts(t *testing.T) {
 	)
 	tests := map[Status]string{
 		AwaitingApproval: head + `"status":"awaiting_approval","replayed":false,"durable":true,"retry":"never","advice":"send_invoice_email has not been done yet: a person must approve these exact arguments first. Do not repeat this action or send it in another form.` + check + `,"outcome":null,` +
-			`"intent":{"args":{"invoice_id":"inv-1"},"fingerprint":"sha256:` + fpHex + `"},"attempts":1,"executions":0,"fence":0,"created_at":"2026-03-01T12:00:00Z","started_at":null,` +
+			`"intent":{"args":{"invoice_id":"inv-1"},"fingerprint":"sha256:` + fpHex + `"},"attempts":1,"executions":0,"fence":1,"created_at":"2026-03-01T12:00:00Z","started_at":null,` +
 			`"settled_at":null,"unknown_since":null,"settled_by":"","reason":"",` + tail,
 		Started: head + `"status":"started","replayed":false,"durable":true,"retry":"same_key","advice":"send_invoice_email is still running; its result is not known yet. Do not report it as done and do not send it in another form; the same call again will be joined to this one.` + check + `,"outcome":null,` +
 			intended + `"settled_at":null,"unknown_since":null,"settled_by":"","reason":"",` + tail,
@@ -100,6 +102,35 @@ func TestGoldenReceipts(t *testing.T) {
 			t.Errorf("a replay differs in more than replayed:\n%s, want\n%s", replay, want)
 		}
 	}
+}
+
+// TestRecoveryIsShownWhenThereIsSome: a receipt that only completes is not longer for it.
+func TestRecoveryIsShownWhenThereIsSome(t *testing.T) {
+	t.Parallel()
+	const empty = `{"checks":0,"next_check_at":null,"parked":"","doubt":"","approved_by":[]}`
+	with := func(old, new string) string { return strings.Replace(empty, old, new, 1) }
+	for want, c := range map[string]Recovery{
+		"":                               {Plan: Plan{NotifyAt: epoch}, Notices: 3}, // when people are told is no caller's business
+		with(`"checks":0`, `"checks":7`): {Checks: 7},
+		with(`"next_check_at":null`, `"next_check_at":"2026-03-01T12:00:00.5Z"`): {Plan: Plan{NextCheck: epoch.Add(time.Second / 2)}},
+		with(`"parked":""`, `"parked":"gave_up"`):                                {Plan: Plan{Parked: ParkedGaveUp}},
+		with(`"doubt":""`, `"doubt":"possible_double"`):                          {Doubt: DoubtLateAnswer},
+		with(`"approved_by":[]`, `"approved_by":["ann","\"\u003cü"]`):            {ApprovedBy: []string{"ann", `"<ü`}},
+	} {
+		r := shown(Unknown)
+		r.Recovery = c
+		out := string(r.AppendJSON(nil, false))
+		_, got, found := strings.Cut(out, `,"recovery":`)
+		got, _, _ = strings.Cut(got, `,"links":`)
+		if !json.Valid([]byte(out)) || found != (want != "") || !sameJSON(got, want) {
+			t.Errorf("%+v is shown as %s, want %s", c, got, want)
+		}
+	}
+}
+
+func sameJSON(a, b string) bool {
+	var x, y any
+	return a == b || json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // TestReadOnlyReceipt: the same envelope without a key, for nothing is kept.
@@ -230,6 +261,16 @@ func TestAdvice(t *testing.T) {
 			if n := strings.Count(advice, ". "); n > 2 || (advice == "") != (status == Completed) {
 				t.Errorf("%v: %s", status, advice)
 			}
+		}
+	}
+	for reason, want := range map[string]string{
+		ReasonDeclined: "A person declined send_invoice_email: it did not happen. Do not send the same call again; ask the person, or correct the arguments first.",
+		ReasonExpired:  "Nobody approved send_invoice_email in time: it did not happen. Do not send the same call again; ask a person first.",
+	} {
+		held := shown(AwaitingApproval)
+		r, err := held.Decline("operator", reason, nil, epoch)
+		if err != nil || r.Advice() != want || r.RetryWord() != RetryCorrected {
+			t.Errorf("%s: %s, retry %v, %v", reason, r.Advice(), r.RetryWord(), err)
 		}
 	}
 	r := shown(Unknown) // the contract's sentence, letter for letter

@@ -44,6 +44,11 @@ func fill(t interface{ Fatalf(string, ...any) }, v reflect.Value, next func() ui
 		for i := range v.Len() {
 			fill(t, v.Index(i), next)
 		}
+	case reflect.Slice:
+		for range next() % 5 {
+			v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
+			fill(t, v.Index(v.Len()-1), next)
+		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 		for range next() % 70 {
@@ -93,8 +98,8 @@ func TestReceiptsSurviveTheWire(t *testing.T) {
 func TestEveryFieldSurvivesTheWire(t *testing.T) {
 	t.Parallel()
 	alone := func(owner reflect.Type, whole func(reflect.Value) Receipt) {
-		for i, field := range reflect.VisibleFields(owner) {
-			v := reflect.New(owner).Elem()
+		for i := range owner.NumField() {
+			field, v := owner.Field(i), reflect.New(owner).Elem()
 			n := uint64(0)
 			fill(t, v.Field(i), func() uint64 { n++; return n })
 			if v.Field(i).IsZero() {
@@ -107,6 +112,8 @@ func TestEveryFieldSurvivesTheWire(t *testing.T) {
 		}
 	}
 	alone(reflect.TypeFor[Receipt](), func(v reflect.Value) Receipt { return v.Interface().(Receipt) })
+	alone(reflect.TypeFor[Recovery](), func(v reflect.Value) Receipt { return Receipt{Recovery: v.Interface().(Recovery)} })
+	alone(reflect.TypeFor[Plan](), func(v reflect.Value) Receipt { return Receipt{Recovery: Recovery{Plan: v.Interface().(Plan)}} })
 	alone(reflect.TypeFor[Outcome](), func(v reflect.Value) Receipt {
 		out := v.Interface().(Outcome)
 		if out.Headers == nil {

@@ -15,7 +15,8 @@ type Desk interface {
 	// and NotifyAt above all); else nothing changes and the answer is the row that stands with
 	// intent.ErrStale. intent.ErrNone when there is no such row, a *RowError for what
 	// intent.MayReplace refuses or no row can hold. What names the intent, from fingerprint to
-	// arguments, stays as was has it. A current execution of was that now is another one is
+	// arguments, stays as was has it, and without a move (the same version) so does all but
+	// Recovery and Evidence. A current execution of was that now is another one is
 	// kept in the executions table. Nil MUST only be answered for an acknowledged commit; an
 	// ambiguous one is resolved as for Begin (the row reads as now does: it was ours), so that
 	// a caller may act on it. Taking NextCheck on is how a reconciler takes a row: whoever

@@ -79,9 +79,15 @@ func sameRecovery(a, b *intent.Recovery) bool {
 }
 
 // Replacement is now as a store keeps it in the place of was: what names the intent, and
-// when it came, never changes.
+// when it came, never changes, and without a move nothing but recovery and evidence does.
 func Replacement(was, now intent.Receipt) intent.Receipt {
 	now = Kept(now)
+	if now.Version == was.Version {
+		recovery, evidence := now.Recovery, now.Evidence
+		now = Kept(was)
+		now.Recovery, now.Evidence = recovery, evidence
+		return now
+	}
 	now.Fingerprint, now.Args, now.Attempts, now.CreatedAt = was.Fingerprint, was.Args, was.Attempts, intent.Micros(was.CreatedAt)
 	now.Tool, now.Class, now.Durability = was.Tool, was.Class, was.Durability
 	now.RunID, now.StepID, now.Occurrence = was.RunID, was.StepID, was.Occurrence

@@ -227,6 +227,18 @@ var deskTests = []test{
 		b.same("Replace", got, want)
 		b.same("Get", b.get(row.Key), want)
 	}},
+	{"a result does not change with a plan", func(b *bench) {
+		row := b.completed()
+		now := row.Suspect(intent.DoubtContradicted, epoch)
+		want := now
+		now.Outcome, now.SettledBy, now.ClaimID, now.Executions = outcome(`"other"`), "lookup", b.claim(), 7
+		got, err := b.s.Replace(b.ctx, row, now, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.same("Replace", got, want)
+		b.same("Get", b.get(row.Key), want)
+	}},
 	{"a move asked again is one move", func(b *bench) {
 		made := must[intent.Receipt](b)
 		r := b.begin(b.awaiting())
