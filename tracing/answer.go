@@ -50,9 +50,9 @@ func (s Span) Answer(o Outcome) {
 	x, found := parse(o.Execution)
 	r.mu.Lock()
 	r.outcome = o
-	met := found && x.span != r.execution // somebody else's execution, perhaps in our own trace
+	met := found && x.span != r.execution && x.span != s.span // somebody else's execution, perhaps in our own trace
 	if e := r.at(s); e != nil {
-		r.keep = r.keep || keeps(o)
+		r.keep = r.keep || keeps(o) && (o.Decision != "replayed" || r.tel.queue.replay(time.Now()))
 		if met {
 			e.link(x)
 		}

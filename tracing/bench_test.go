@@ -80,6 +80,29 @@ func BenchmarkCall(b *testing.B) {
 	})
 }
 
+// BenchmarkReplay is a replay from the near cache, which is kept whatever the sampler says.
+func BenchmarkReplay(b *testing.B) {
+	to := tracingtest.Receive(b)
+	for _, c := range []struct {
+		name string
+		o    tracing.Options
+	}{
+		{"off", tracing.Options{Sample: 1}},
+		{"kept", tracing.Options{Endpoint: to.GRPC, Protocol: "grpc"}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			t, o := start(b, c.o), outcome("replayed")
+			o.Execution = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
+			b.ReportAllocs()
+			for b.Loop() {
+				s := t.Arrive(nil)
+				s.Answer(o)
+				s.Served(tracing.SpanCall, "POST", "/v1/tools/:tool/calls", 200)
+			}
+		})
+	}
+}
+
 func BenchmarkMetrics(b *testing.B) {
 	m := start(b, tracing.Options{}).Metrics
 	b.Run("Attempt", func(b *testing.B) {

@@ -46,9 +46,10 @@ func (f *finished) Links() []sdktrace.Link                      { return f.links
 func (f *finished) Events() []sdktrace.Event                    { return nil }
 func (f *finished) Status() sdktrace.Status                     { return f.status }
 func (f *finished) InstrumentationScope() instrumentation.Scope { return f.tel.scope }
-func (f *finished) InstrumentationLibrary() instrumentation.Library { //nolint:staticcheck // the interface has it
-	return f.tel.scope
-}
+
+//lint:ignore SA1019 the interface has it
+func (f *finished) InstrumentationLibrary() instrumentation.Library { return f.tel.scope }
+
 func (f *finished) Resource() *resource.Resource { return f.tel.resource }
 func (f *finished) DroppedAttributes() int       { return 0 }
 func (f *finished) DroppedLinks() int            { return 0 }
@@ -171,6 +172,11 @@ const (
 	exportTimeout = 10 * time.Second
 )
 
+// replaysPerSecond bounds the replays that are kept against the head sampler. A replay from
+// memory is so cheap that its span costs half as much again, and a loop that replays one
+// call ten thousand times a second has nothing more to tell.
+const replaysPerSecond = 1000
+
 // queue batches spans for the collector. A call never waits for it: what does not fit, and
 // what the collector does not take, is dropped and counted.
 type queue struct {
@@ -183,6 +189,10 @@ type queue struct {
 	waiting atomic.Int64 // in the queue or in a request
 	closed  atomic.Bool  // no more spans are taken
 
+	second atomic.Int64 // of the replays counted next
+	forced atomic.Int64 // replays kept in that second
+
+	spared atomic.Int64 // dropped: over replaysPerSecond
 	full   atomic.Int64 // dropped: no room
 	failed atomic.Int64 // dropped: not taken
 	told   atomic.Int64 // when the log last heard of it, in seconds
@@ -196,6 +206,19 @@ func newQueue(to sdktrace.SpanExporter, log *slog.Logger) *queue {
 	q.batches = sdktrace.NewBatchSpanProcessor(q, sdktrace.WithMaxQueueSize(queueSpans), sdktrace.WithMaxExportBatchSize(exportSpans),
 		sdktrace.WithBatchTimeout(exportEvery), sdktrace.WithExportTimeout(exportTimeout))
 	return q
+}
+
+// replay says whether one more replay may be kept against the head sampler. Two calls that
+// meet a new second at once may count a few too many, which does no harm.
+func (q *queue) replay(now time.Time) bool {
+	if s := now.Unix(); q.second.Swap(s) != s {
+		q.forced.Store(0)
+	}
+	if q.forced.Add(1) <= replaysPerSecond {
+		return true
+	}
+	q.spared.Add(1)
+	return false
 }
 
 func (q *queue) add(f *finished) {

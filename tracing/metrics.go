@@ -44,7 +44,6 @@ type Metrics struct {
 	batchSize                                               metric.Int64Histogram
 
 	registry *prometheus.Registry
-	provider *sdkmetric.MeterProvider
 	meter    metric.Meter
 }
 
@@ -79,8 +78,7 @@ func newMetrics(o Options, res *resource.Resource, q *queue) (*Metrics, error) {
 	// Labels are bounded above already; the limit is a second fence, which must not be in
 	// the way of a large catalogue.
 	limit := (len(m.tools)+1)*(len(settlers)+1)*(len(outcomes)+1) + len(m.downstreams) + 100
-	m.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(to), sdkmetric.WithResource(res), sdkmetric.WithCardinalityLimit(limit))
-	m.meter = m.provider.Meter(scopeName)
+	m.meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(to), sdkmetric.WithResource(res), sdkmetric.WithCardinalityLimit(limit)).Meter(scopeName)
 	if err := m.instruments(); err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ const (
 	LabelAction     = "action"     // approve, decline, resolve, reconcile
 	LabelStep       = "step"       // claim, begin, execute, settle, lookup
 	LabelDownstream = "downstream" // a name of the configuration
-	LabelReason     = "reason"     // of dropped spans: queue_full, export_failed
+	LabelReason     = "reason"     // of dropped spans: queue_full, export_failed, replay_limit
 
 	UnknownTool = "unknown_tool" // LabelTool of a name that is not in the catalogue
 	OtherWord   = "other"        // stands for a word that is not of the list above

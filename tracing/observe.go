@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -186,11 +187,10 @@ func (m *Metrics) observeSpans() error {
 	}
 	o := observing{Metrics: m}
 	dropped := o.counter(MetricSpansDropped, "Spans that the collector did not get.")
-	full := metric.WithAttributeSet(attribute.NewSet(attribute.String(LabelReason, "queue_full")))
-	failed := metric.WithAttributeSet(attribute.NewSet(attribute.String(LabelReason, "export_failed")))
 	o.register(func(w metric.Observer) {
-		w.ObserveInt64(dropped, m.queue.full.Load(), full)
-		w.ObserveInt64(dropped, m.queue.failed.Load(), failed)
+		for reason, n := range map[string]*atomic.Int64{"queue_full": &m.queue.full, "export_failed": &m.queue.failed, "replay_limit": &m.queue.spared} {
+			w.ObserveInt64(dropped, n.Load(), metric.WithAttributeSet(attribute.NewSet(attribute.String(LabelReason, reason))))
+		}
 	}, dropped)
 	return errors.Join(o.failed...)
 }

@@ -3,10 +3,12 @@ package tracing_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -228,6 +230,9 @@ func TestLinksFromAStoredTraceparent(t *testing.T) {
 	sweep.End()
 	flush(t, other)
 
+	if text := scrape(t, other.Metrics, plain); !strings.Contains(text, `latchkey_duplicates_prevented_total{how="pending",tool="charge"} 1`) {
+		t.Error("a duplicate that was told to wait is not counted")
+	}
 	execution := one(t, to.Spans(), tracing.SpanExecute)
 	if !execution.Failed || execution.Attributes[tracing.AttrErrorType] != "timeout" || execution.Attributes[tracing.AttrHTTPStatus] != "504" {
 		t.Errorf("the failed execution says %+v", execution)
@@ -386,6 +391,75 @@ func TestCollectorAway(t *testing.T) {
 				t.Errorf("of %d spans %d had no room, %d were not taken and %d wait", (calls+1)*each, full, failed, waiting)
 			}
 		})
+	}
+}
+
+func TestReplaysHaveALimit(t *testing.T) {
+	t.Parallel()
+	tel := start(t, tracing.Options{Endpoint: tracingtest.Receive(t).GRPC, Protocol: "grpc"})
+	now := time.Unix(1e9, 0)
+	for second := range 3 {
+		kept := 0
+		for range 2500 {
+			if tracing.KeepsReplay(tel, now.Add(time.Duration(second)*time.Second)) {
+				kept++
+			}
+		}
+		if kept != 1000 {
+			t.Errorf("second %d keeps %d replays, want 1000", second, kept)
+		}
+	}
+	if text := scrape(t, tel.Metrics, plain); !strings.Contains(text, `latchkey_spans_dropped_total{reason="replay_limit"} 4500`) {
+		t.Error("replays over the limit are not counted")
+	}
+}
+
+// The caller's goroutine and the one that leads the call use one record; run with -race.
+func TestTwoGoroutinesOneRecord(t *testing.T) {
+	t.Parallel()
+	to := tracingtest.Receive(t)
+	tel := replica(t, to, "r", .5)
+	var calls sync.WaitGroup
+	for i := range 200 {
+		calls.Go(func() {
+			s := tel.Arrive(nil)
+			receipt := s.Reserve().Traceparent()
+			var lead sync.WaitGroup
+			lead.Go(func() {
+				claim := s.Start(tracing.SpanClaim)
+				claim.Query(tracing.SystemRedis, "claim").Failed(nil)
+				claim.End()
+				x := s.Execute(receipt, 1, "POST", "h")
+				x.Received(200, "")
+				s.Start(tracing.SpanSettle).End()
+			})
+			decision := []string{"pending", "executed"}[i%2]
+			s.Answer(tracing.Outcome{Tool: "charge", Decision: decision, Execution: receipt})
+			s.Served(tracing.SpanCall, "POST", "/", 202)
+			s.Log(t.Context(), slog.New(slog.DiscardHandler), slog.LevelInfo)
+			lead.Wait()
+		})
+	}
+	calls.Wait()
+	flush(t, tel)
+	trees := make(map[string]int)
+	for _, s := range to.Spans() {
+		trees[s.TraceID]++
+	}
+	whole := 0
+	for _, s := range named(to.Spans(), tracing.SpanCall) {
+		if s.Attributes[tracing.AttrDecision] == "pending" {
+			whole++
+			if n := trees[s.TraceID]; n != 5 {
+				t.Errorf("a kept call has %d spans, want 5", n)
+			}
+		}
+	}
+	if whole != 100 {
+		t.Errorf("%d pending calls were kept, want 100", whole)
+	}
+	if text := scrape(t, tel.Metrics, plain); strings.Contains(text, `latchkey_duplicates_prevented_total{how="pending",tool="charge"}`) {
+		t.Error("callers that did not wait for their own execution count as duplicates")
 	}
 }
 

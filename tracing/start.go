@@ -122,21 +122,15 @@ func exporter(ctx context.Context, o Options) (sdktrace.SpanExporter, error) {
 const shutdownWithin = 5 * time.Second
 
 // Shutdown exports what waits, within ctx and five seconds. What is not exported by then
-// is dropped. Spans that end later are counted as dropped.
+// is dropped. Spans that end later are counted as dropped. Metrics can be scraped until
+// the process ends.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
-	if t == nil {
+	if t == nil || t.queue == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, shutdownWithin)
 	defer cancel()
-	var err error
-	if t.queue != nil {
-		err = t.queue.close(ctx)
-	}
-	if t.Metrics != nil {
-		err = errors.Join(err, t.Metrics.provider.Shutdown(ctx))
-	}
-	return err
+	return t.queue.close(ctx)
 }
 
 func (t *Telemetry) exports() bool { return t.queue != nil }

@@ -16,6 +16,9 @@
 //	lookups, operators' decisions           kept
 //	anything else                           forgotten
 //
+// Replays alone have a limit, a thousand a second and replica beyond what the head keeps:
+// they can come by the ten thousand, and what is over the limit is counted.
+//
 // The flags in the traceparent that goes to the downstream and into the receipt are the
 // head's decision and stay so: a span that is kept against it has its own context marked
 // sampled, and no one else's. What cannot be had: an execution that was forgotten when it
