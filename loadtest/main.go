@@ -2,6 +2,8 @@
 // binary, its config file and HTTP. It shares no code with the gateway.
 //
 //	go run ./loadtest bench        compare with a bare reverse proxy, on one downstream
+//	go run ./loadtest fleet        let agents loose on it, and check what came of it
+//	go run ./loadtest chaos        the same while processes are killed and links are cut
 package main
 
 import (
@@ -31,7 +33,7 @@ func execute(args []string) error {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(benchCommand(), downstreamRole(), proxyRole())
+	root.AddCommand(benchCommand(), fleetCommand(), chaosCommand(), downstreamRole(), proxyRole(), providerRole())
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
 }

@@ -14,6 +14,7 @@ import (
 const (
 	roleDownstream = "downstream"
 	roleProxy      = "proxy"
+	roleProvider   = "provider"
 )
 
 func downstreamRole() *cobra.Command {

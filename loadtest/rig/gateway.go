@@ -17,6 +17,10 @@ type Gateway struct {
 	*Process
 	Addr     string // the agents' API
 	Operator string
+
+	name, path string
+	args       []string
+	config     map[string]any
 }
 
 // Build compiles the gateway of this module into the rig's directory and returns its path.
@@ -32,6 +36,16 @@ func (r *Rig) Build(ctx context.Context) (string, error) {
 // StartGateway starts a replica from the program at path. config becomes its config file,
 // with the two listening addresses filled in; it is not changed.
 func (r *Rig) StartGateway(ctx context.Context, name, path string, config map[string]any) (*Gateway, error) {
+	g, err := r.LaunchGateway(name, path, config)
+	if err != nil {
+		return nil, err
+	}
+	return g, await(ctx, g.Process, 30*time.Second, g.ready)
+}
+
+// LaunchGateway is StartGateway without waiting until it is ready, for starts in the middle
+// of an outage. Further args go to its command line.
+func (r *Rig) LaunchGateway(name, path string, config map[string]any, args ...string) (*Gateway, error) {
 	addr, err := FreeAddr()
 	if err != nil {
 		return nil, err
@@ -50,14 +64,29 @@ func (r *Rig) StartGateway(ctx context.Context, name, path string, config map[st
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, fmt.Errorf("rig: %w", err)
 	}
-	p, err := r.Start(Spec{Name: name, Path: path, Args: []string{"serve", "--config", file}})
+	p, err := r.Start(Spec{Name: name, Path: path, Args: append([]string{"serve", "--config", file}, args...)})
 	if err != nil {
 		return nil, err
 	}
-	return &Gateway{Process: p, Addr: addr, Operator: operator}, await(ctx, p, 30*time.Second, func(ctx context.Context) error {
-		_, err := Get(ctx, "http://"+addr+"/readyz", "")
-		return err
-	})
+	addr, operator = full["listen"].(string), full["operator_listen"].(string) // config may set them
+	return &Gateway{Process: p, Addr: addr, Operator: operator, name: name, path: path, args: args, config: full}, nil
+}
+
+// RelaunchGateway starts a gateway that has ended again, on the same addresses.
+func (r *Rig) RelaunchGateway(g *Gateway) (*Gateway, error) {
+	return r.LaunchGateway(g.name, g.path, g.config, g.args...)
+}
+
+// AwaitReady waits until the gateway is ready, or limit has passed.
+func (g *Gateway) AwaitReady(ctx context.Context, limit time.Duration) error {
+	return await(ctx, g.Process, limit, g.ready)
+}
+
+func (g *Gateway) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	_, err := Get(ctx, "http://"+g.Addr+"/readyz", "")
+	return err
 }
 
 // Get fetches url with an optional bearer key; an answer other than 200 is an error.

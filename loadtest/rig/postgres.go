@@ -32,30 +32,14 @@ type Postgres struct {
 // committed is on disk (fsync, synchronous_commit and full_page_writes are on). As root it
 // runs as user postgres, because the server refuses root.
 func (r *Rig) StartPostgres(ctx context.Context) (*Postgres, error) {
-	bin, err := PostgresBin()
+	bin, as, data, err := r.postgresDir("postgres")
 	if err != nil {
 		return nil, err
-	}
-	as, err := unprivileged()
-	if err != nil {
-		return nil, err
-	}
-	data := r.path("postgres")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		return nil, fmt.Errorf("rig: %w", err)
-	}
-	if as != nil {
-		if err := os.Chown(data, int(as.UID), int(as.GID)); err != nil {
-			return nil, fmt.Errorf("rig: %w", err)
-		}
 	}
 	// --no-sync: only the making of the cluster skips fsync, not its running.
-	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data, "-U", "latchkey",
-		"-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	initdb.Dir = r.Dir
-	initdb.SysProcAttr = attributes(Spec{As: as, Die: syscall.SIGKILL})
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("rig: initdb: %w\n%s", err, out)
+	if err := r.runAs(ctx, as, filepath.Join(bin, "initdb"), "-D", data, "-U", "latchkey",
+		"-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"); err != nil {
+		return nil, err
 	}
 	addr, err := FreeAddr()
 	if err != nil {
@@ -80,6 +64,35 @@ func (r *Rig) StartPostgres(ctx context.Context) (*Postgres, error) {
 		defer c.Close(ctx)
 		return c.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&pg.Version)
 	})
+}
+
+// postgresDir makes an empty data directory for whom the server will run as.
+func (r *Rig) postgresDir(name string) (bin string, as *User, data string, err error) {
+	if bin, err = PostgresBin(); err != nil {
+		return "", nil, "", err
+	}
+	if as, err = unprivileged(); err != nil {
+		return "", nil, "", err
+	}
+	data = r.path(name)
+	if err = os.Mkdir(data, 0o700); err == nil && as != nil {
+		err = os.Chown(data, int(as.UID), int(as.GID))
+	}
+	if err != nil {
+		return "", nil, "", fmt.Errorf("rig: %w", err)
+	}
+	return bin, as, data, nil
+}
+
+// runAs runs a program of PostgreSQL to its end.
+func (r *Rig) runAs(ctx context.Context, as *User, path string, args ...string) error {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = r.Dir
+	cmd.SysProcAttr = attributes(Spec{As: as, Die: syscall.SIGKILL})
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("rig: %s: %w\n%s", filepath.Base(path), err, out)
+	}
+	return nil
 }
 
 // Transactions returns how many transactions have written something. It counts transaction

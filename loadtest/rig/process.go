@@ -84,7 +84,9 @@ func (r *Rig) Start(s Spec) (*Process, error) {
 		return nil, fmt.Errorf("rig: start %s: %w", s.Name, err)
 	}
 	p.proc, p.PID = cmd.Process, cmd.Process.Pid
+	r.mu.Lock()
 	r.all = append(r.all, p)
+	r.mu.Unlock()
 	return p, nil
 }
 
@@ -110,6 +112,31 @@ func (p *Process) Stop() error {
 	_ = p.proc.Kill()
 	<-p.done
 	return fmt.Errorf("rig: %s had to be killed: it did not end within %s", p.Name, p.grace)
+}
+
+// Signal sends the process a signal. It is nil for a process that has ended.
+func (p *Process) Signal(s syscall.Signal) error {
+	select {
+	case <-p.done:
+		return nil
+	default:
+	}
+	return p.proc.Signal(s)
+}
+
+// Kill ends the process with SIGKILL and waits until it is gone. It may be called again.
+func (p *Process) Kill() {
+	_ = p.Signal(syscall.SIGKILL) // fails only when it has just ended
+	<-p.done
+}
+
+// Log returns all that the process wrote.
+func (p *Process) Log() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // LogTail returns the end of what the process wrote.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -20,7 +21,9 @@ import (
 type Rig struct {
 	Dir  string
 	keep bool
-	all  []*Process
+
+	mu  sync.Mutex
+	all []*Process
 }
 
 // New makes a rig with a fresh directory. keep leaves the directory behind on Close, for
@@ -41,10 +44,13 @@ func New(keep bool) (*Rig, error) {
 // called again.
 func (r *Rig) Close() error {
 	var errs []error
-	for _, p := range slices.Backward(r.all) {
+	r.mu.Lock()
+	all := r.all
+	r.all = nil
+	r.mu.Unlock()
+	for _, p := range slices.Backward(all) {
 		errs = append(errs, p.Stop())
 	}
-	r.all = nil
 	if !r.keep {
 		errs = append(errs, os.RemoveAll(r.Dir))
 	}

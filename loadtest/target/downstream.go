@@ -1,5 +1,7 @@
-// Package target holds the two servers that a gateway is measured with: the downstream on
-// which effects happen, and the bare reverse proxy that is the yardstick.
+// Package target holds the servers that a gateway is measured and tested with: the
+// downstream of a benchmark and the bare reverse proxy that is its yardstick, and the
+// Provider, a downstream that fails in every way that real ones do and keeps the ledger
+// that is the ground truth of a run.
 package target
 
 import (

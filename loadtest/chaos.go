@@ -1,0 +1,39 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/latchkey-gateway/latchkey/loadtest/chaos"
+)
+
+func chaosCommand() *cobra.Command {
+	var f fleetFlags
+	plan := chaos.Usual
+	cmd := &cobra.Command{
+		Use:   "chaos",
+		Short: "Let a fleet of agents loose while processes are killed, links are cut and stores fail over",
+		Long: `chaos is fleet on a PostgreSQL with a synchronous standby, while a schedule from the seed kills
+replicas, makes them sleep past their leases, breaks links, empties Redis, fails Redis and
+PostgreSQL over, fills Redis' memory and restarts everything. It ends every process that it
+started, by its process id.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.prepare(!cmd.Flags().Changed("seed")); err != nil {
+				return err
+			}
+			f.without = append(f.without, "ping") // hot: it promises nothing about a Redis that forgets
+			plan.Seed = f.seed
+			return runFleet(cmd.Context(), f, &plan, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.register(cmd)
+	flags := cmd.Flags()
+	flags.DurationVar(&plan.Processes, "process-faults", plan.Processes, "mean time between two faults of replicas")
+	flags.DurationVar(&plan.Links, "link-faults", plan.Links, "mean time between two faults of links")
+	flags.DurationVar(&plan.Stores, "store-faults", plan.Stores, "mean time between two faults of Redis or PostgreSQL")
+	flags.Lookup("duration").DefValue = "2m0s"
+	f.duration = 2 * time.Minute
+	return cmd
+}
