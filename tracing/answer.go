@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -75,8 +76,9 @@ func keeps(o Outcome) bool {
 	return o.Status == "unknown" || o.Code == "internal"
 }
 
-// Served ends a request: name is a Span constant, or "METHOD route" for what is neither a
-// call nor a decision, or "" to forget it (probes, scrapes). route is the matched pattern.
+// Served ends a request. name is SpanCall; or the Span constant of a person's decision,
+// which is always kept; or "METHOD route" for anything else; or "" to forget it (probes,
+// scrapes). route is the matched pattern.
 func (s Span) Served(name, method, route string, status int) {
 	r := s.rec
 	if r == nil || !r.tel.exports() {
@@ -86,10 +88,10 @@ func (s Span) Served(name, method, route string, status int) {
 	if e := r.at(s); e != nil {
 		e.name, e.a, e.b = name, knownMethod(method), route
 	}
-	switch name {
-	case "":
+	switch {
+	case name == "":
 		r.keep = false
-	case SpanApprove, SpanDecline, SpanResolve, SpanReconcile:
+	case name != SpanCall && strings.HasPrefix(name, "latchkey."):
 		r.keep = true
 	}
 	r.mu.Unlock()

@@ -25,7 +25,7 @@ var (
 	hows      = []string{"collapsed", "replayed", "pending", "mismatch", "step_conflict"}
 	outcomes  = []string{"completed", "rejected", "unknown", "not_sent"}
 	settlers  = []string{"downstream", "gateway", "lookup", "operator"}
-	actions   = []string{"approve", "decline", "resolve", "reconcile"}
+	actions   = []string{"approve", "decline", "resolve", "reconcile", "reexecute", "wait", "acknowledge"}
 )
 
 // Metrics are the instruments of CONTRACT.md. Methods are named after what happened; they
@@ -231,7 +231,7 @@ func (m *Metrics) UnknownSettled(tool, settledBy, outcome string, unknown time.D
 		recordLabels(attribute.String(LabelTool, l), attribute.String(LabelSettledBy, by))...)
 }
 
-// ManualRecovery counts a person's decision: approve, decline, resolve, reconcile.
+// ManualRecovery counts a person's decision, in the word of its route: approve, resolve ...
 func (m *Metrics) ManualRecovery(tool, action string) {
 	if m != nil {
 		m.manual.Add(context.Background(), 1, word(m.of(tool).recovered, action)...)

@@ -321,4 +321,15 @@ func TestNothingWired(t *testing.T) {
 	if err := tel.Shutdown(context.Background()); err != nil {
 		t.Error(err)
 	}
+	none := tracing.From(t.Context())
+	none.Start(tracing.SpanClaim).End()
+	none.Query(tracing.SystemRedis, "get").Failed(errors.New("no"))
+	none.Lookup("GET", "h").Received(500, "")
+	if x := none.Execute(yes, 1, "POST", "h"); x.Traceparent() != yes {
+		t.Errorf("without a span, Execute travels as %s", x.Traceparent())
+	}
+	s := tracing.Continue(yes)
+	if tracing.From(tracing.With(t.Context(), s)) != s {
+		t.Error("With and From do not agree")
+	}
 }

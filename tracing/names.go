@@ -3,16 +3,19 @@ package tracing
 // Spans. One server span a call; the others are below it, or below an operator's request,
 // or are roots of their own where the sweeper works by itself.
 const (
-	SpanCall      = "latchkey.call"      // one arrival of a call, from the first byte to the answer (server)
-	SpanClaim     = "latchkey.claim"     // asking for the exclusive right to act on a key
-	SpanBegin     = "latchkey.begin"     // writing the intent ahead in the durable store
-	SpanExecute   = "latchkey.execute"   // the one request to the downstream (client); receipts name this span
-	SpanSettle    = "latchkey.settle"    // storing what came of the execution, then telling Redis
-	SpanLookup    = "latchkey.lookup"    // asking the downstream whether the action happened (client)
-	SpanApprove   = "latchkey.approve"   // a person approves an intent's exact arguments (server)
-	SpanDecline   = "latchkey.decline"   // a person declines an intent (server)
-	SpanResolve   = "latchkey.resolve"   // a person settles an unknown (server)
-	SpanReconcile = "latchkey.reconcile" // looking up an unknown, asked by a person (server) or by the sweeper (internal)
+	SpanCall        = "latchkey.call"        // one arrival of a call, from the first byte to the answer (server)
+	SpanClaim       = "latchkey.claim"       // asking for the exclusive right to act on a key
+	SpanBegin       = "latchkey.begin"       // writing the intent ahead in the durable store
+	SpanExecute     = "latchkey.execute"     // the one request to the downstream (client); receipts name this span
+	SpanSettle      = "latchkey.settle"      // storing what came of the execution, then telling Redis
+	SpanLookup      = "latchkey.lookup"      // asking the downstream whether the action happened (client)
+	SpanApprove     = "latchkey.approve"     // a person approves an intent's exact arguments (server)
+	SpanDecline     = "latchkey.decline"     // a person declines an intent (server)
+	SpanResolve     = "latchkey.resolve"     // a person settles an unknown (server)
+	SpanReexecute   = "latchkey.reexecute"   // a person has an unknown executed again (server)
+	SpanWait        = "latchkey.wait"        // a person leaves an unknown as it is for a time (server)
+	SpanAcknowledge = "latchkey.acknowledge" // a person has seen to a doubt (server)
+	SpanReconcile   = "latchkey.reconcile"   // looking up an unknown, asked by a person (server) or by the sweeper (internal)
 )
 
 // Attributes of Latchkey's own. Never an argument, a result or a credential.
@@ -93,7 +96,7 @@ const (
 	LabelOutcome    = "outcome"    // of executions: completed, rejected, unknown, not_sent; of unknowns: completed, rejected; of notifications: sent, failed
 	LabelHow        = "how"        // collapsed, replayed, pending, mismatch, step_conflict
 	LabelSettledBy  = "settled_by" // downstream, gateway, lookup, operator
-	LabelAction     = "action"     // approve, decline, resolve, reconcile
+	LabelAction     = "action"     // approve, decline, resolve, reconcile, reexecute, wait, acknowledge
 	LabelStep       = "step"       // claim, begin, execute, settle, lookup
 	LabelDownstream = "downstream" // a name of the configuration
 	LabelReason     = "reason"     // of dropped spans: queue_full, export_failed, replay_limit

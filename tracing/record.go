@@ -125,6 +125,8 @@ func (s Span) Execute(traceparent string, fence uint64, method, address string) 
 	e := entry{name: SpanExecute, kind: trace.SpanKindClient, a: method, b: address, fence: fence}
 	x, ok := parse(traceparent)
 	switch {
+	case s.rec == nil && ok:
+		return x
 	case !ok: // a receipt without a trace: nothing can link to it anyway
 		x = s.Child()
 	case x.trace != s.trace:

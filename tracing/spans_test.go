@@ -342,12 +342,13 @@ func TestRecordIsBounded(t *testing.T) {
 	for range 1000 {
 		s.Query(tracing.SystemRedis, "get").Failed(nil)
 	}
+	s.Answer(tracing.Outcome{Decision: "executed", Execution: s.Traceparent()}) // as a read-only call's envelope has it
 	s.Served("GET /v1/receipts/:key", "BREW", "/v1/receipts/:key", 500)
 	flush(t, tel)
 	if n := len(to.Spans()); n != 64 {
 		t.Errorf("%d spans of one request, want 64", n)
 	}
-	if r := one(t, to.Spans(), "GET /v1/receipts/:key"); r.Attributes["http.request.method"] != "_OTHER" || !r.Failed || r.Attributes["error.type"] != "500" {
+	if r := one(t, to.Spans(), "GET /v1/receipts/:key"); r.Attributes["http.request.method"] != "_OTHER" || !r.Failed || r.Attributes["error.type"] != "500" || len(r.Links) > 0 {
 		t.Errorf("request: %+v", r)
 	}
 }

@@ -31,6 +31,7 @@
 package tracing
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
@@ -96,6 +97,19 @@ func (s Span) Traceparent() string {
 	b = hex.AppendEncode(b, s.span[:])
 	b = append(b, '-')
 	return string(hex.AppendEncode(b, []byte{s.flags}))
+}
+
+// inContext is the key of the span in a context.
+type inContext struct{}
+
+// With carries the span through functions that take a context.
+func With(ctx context.Context, s Span) context.Context { return context.WithValue(ctx, inContext{}, s) }
+
+// From is the span that With put in. Without one it is the zero Span, under which nothing
+// is noted and whose Traceparent MUST NOT be sent: it names no trace.
+func From(ctx context.Context) Span {
+	s, _ := ctx.Value(inContext{}).(Span)
+	return s
 }
 
 func parse(header string) (Span, bool) {
