@@ -111,7 +111,7 @@ func TestWaitingForApproval(t *testing.T) {
 	w, a := oneReplica(t)
 	for range 3 {
 		got := a.call("wire", `{"amount":10}`).receipt(202, "awaiting_approval", "never")
-		if got.Executions != 0 || got.Fence != 0 || got.StartedAt != nil || got.Outcome != nil {
+		if got.Executions != 0 || got.Fence != 1 || got.StartedAt != nil || got.Outcome != nil {
 			t.Errorf("%+v", got)
 		}
 		a.get("/v1/receipts/" + *got.Key).read("awaiting_approval")

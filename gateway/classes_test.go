@@ -198,7 +198,7 @@ func TestTools(t *testing.T) {
 			t.Errorf("%+v", tool)
 		}
 	}
-	if want := "charge effectful, glance read_only, hot effectful, label effectful, mail effectful, note effectful, put idempotent, search read_only, slow effectful, wire irreversible"; strings.Join(names, ", ") != want {
+	if want := "asked effectful, charge effectful, glance read_only, hot effectful, label effectful, mail effectful, note effectful, put idempotent, search read_only, slow effectful, vault irreversible, wire irreversible"; strings.Join(names, ", ") != want {
 		t.Errorf("%v", names)
 	}
 	list.hides("downstream-token", "127.0.0.1")

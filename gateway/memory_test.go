@@ -97,6 +97,10 @@ func (instant) Forward(context.Context, downstream.Call) downstream.Observed {
 	return downstream.Observed{Sent: true, HTTPStatus: 200}
 }
 
+func (instant) Lookup(context.Context, downstream.Call) downstream.Finding {
+	return downstream.Finding{}
+}
+
 // claims says yes to everybody and remembers nobody: the keys of this test all differ.
 type claims struct {
 	lock.Store

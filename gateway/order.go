@@ -128,7 +128,7 @@ func fingerprint(body intent.Value) (intent.Fingerprint, *intent.Error) {
 	}
 	digits, ok := strings.CutPrefix(v.Text(), "sha256:")
 	key, err := intent.ParseKey(digits)
-	if !ok || v.Kind() != intent.String || err != nil {
+	if !ok || v.Kind() != intent.String || err != nil || key == (intent.Key{}) { // zero would mean "not given"
 		return intent.Fingerprint{}, badRequest("fingerprint is the receipt's intent.fingerprint as it was shown: sha256: and 64 hex digits.")
 	}
 	return intent.Fingerprint(key), nil

@@ -46,18 +46,25 @@ type receipt struct {
 		Args        json.RawMessage `json:"args"`
 		Fingerprint string          `json:"fingerprint"`
 	} `json:"intent"`
-	Attempts     int               `json:"attempts"`
-	Executions   int               `json:"executions"`
-	Fence        int               `json:"fence"`
-	CreatedAt    *time.Time        `json:"created_at"`
-	StartedAt    *time.Time        `json:"started_at"`
-	SettledAt    *time.Time        `json:"settled_at"`
-	UnknownSince *time.Time        `json:"unknown_since"`
-	SettledBy    string            `json:"settled_by"`
-	Reason       string            `json:"reason"`
-	Evidence     json.RawMessage   `json:"evidence"`
-	TraceID      string            `json:"trace_id"`
-	Links        map[string]string `json:"links"`
+	Attempts     int             `json:"attempts"`
+	Executions   int             `json:"executions"`
+	Fence        int             `json:"fence"`
+	CreatedAt    *time.Time      `json:"created_at"`
+	StartedAt    *time.Time      `json:"started_at"`
+	SettledAt    *time.Time      `json:"settled_at"`
+	UnknownSince *time.Time      `json:"unknown_since"`
+	SettledBy    string          `json:"settled_by"`
+	Reason       string          `json:"reason"`
+	Evidence     json.RawMessage `json:"evidence"`
+	TraceID      string          `json:"trace_id"`
+	Recovery     *struct {
+		Checks      int        `json:"checks"`
+		NextCheckAt *time.Time `json:"next_check_at"`
+		Parked      string     `json:"parked"`
+		Doubt       string     `json:"doubt"`
+		ApprovedBy  []string   `json:"approved_by"`
+	} `json:"recovery"` // where there is one to tell of
+	Links map[string]string `json:"links"`
 }
 
 var receiptNames = []string{"key", "tool", "class", "tenant", "run_id", "step_id", "occurrence", "status", "replayed", "durable", "retry",

@@ -31,6 +31,8 @@ const (
 	viewer   = "acme-viewer"
 	operator = "acme-operator"
 	globex   = "globex-agent"
+
+	colleague = "acme-colleague" // another operator
 )
 
 const (
@@ -81,7 +83,7 @@ func newWorld(t testing.TB, settings ...setting) *world {
 	w.client = downstream.NewClient(w.cat, downstream.Options{ResultCap: resultCap, DialContext: w.dial})
 	t.Cleanup(w.client.Close)
 	var keys []auth.Key
-	for key, roles := range map[string][]string{acme: {"agent"}, viewer: {"viewer"}, operator: {"operator"}, globex: {"agent", "operator"}} {
+	for key, roles := range map[string][]string{acme: {"agent"}, viewer: {"viewer"}, operator: {"operator"}, colleague: {"operator"}, globex: {"agent", "operator"}} {
 		tenant, _, _ := strings.Cut(key, "-")
 		keys = append(keys, auth.Key{ID: "id-of-" + key, SHA256: auth.Hash(key), Tenant: tenant, Roles: roles})
 	}
@@ -118,6 +120,13 @@ var catalogue = func() []downstream.ToolSpec {
 		tool("hot", "effectful", func(s *downstream.ToolSpec) { s.Identity, s.Durability = []string{"/id"}, "hot" }),
 		tool("put", "idempotent", func(s *downstream.ToolSpec) { s.Request.Method = "PUT" }),
 		tool("wire", "irreversible", nil),
+		tool("vault", "irreversible", func(s *downstream.ToolSpec) { s.Approval = &downstream.ApprovalSpec{Expires: time.Hour, People: 2} }),
+		tool("asked", "effectful", func(s *downstream.ToolSpec) { // its outcome can be looked up
+			s.OnUnknown = "lookup"
+			s.Lookup = &downstream.LookupSpec{Request: downstream.RequestSpec{Method: "GET", Path: "/asked?reference={key}", Body: "none"},
+				Every: time.Hour, GiveUpAfter: 24 * time.Hour, SettleAfter: time.Minute,
+				CompletedWhen: "response.status == 200 && response.body.found", AbsentWhen: "response.status == 200 && !response.body.found"}
+		}),
 		tool("charge", "effectful", func(s *downstream.ToolSpec) {
 			s.Identity, s.Redact = []string{"/order", "/card_number"}, []string{"/card_number"}
 		}),
