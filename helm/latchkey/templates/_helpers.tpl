@@ -114,14 +114,15 @@ app.kubernetes.io/part-of: latchkey
 {{- $_ := set $config "listen" (printf "0.0.0.0:%d" (int .Values.agents.port)) -}}
 {{- $_ := set $config "operator_listen" (printf "0.0.0.0:%d" (int .Values.operators.port)) -}}
 {{- $_ := set $config "replica" "${env:POD_NAME}" -}}
-{{- if not (($config.redis | default dict).addrs) -}}
+{{- $redis := $config.redis | default dict -}}
+{{- if not (or $redis.addrs (eq ($redis.mode | default "") "embedded")) -}}
 {{- fail "config.redis.addrs must be given: the chart installs no Redis" -}}
 {{- end -}}
 {{- if not (($config.auth | default dict).keys) -}}
 {{- fail "config.auth.keys must be given: without a key nobody could call" -}}
 {{- end -}}
 {{- $store := $config.store | default dict -}}
-{{- if not (or .Values.existingSecrets.dsn.name $store.dsn) -}}
+{{- if not (or .Values.existingSecrets.dsn.name $store.dsn $store.path) -}}
 {{- fail "existingSecrets.dsn.name (or config.store.dsn) must be given: the chart installs no PostgreSQL" -}}
 {{- end -}}
 {{- if and .Values.existingSecrets.dsn.name (not $store.dsn) -}}
@@ -131,7 +132,6 @@ app.kubernetes.io/part-of: latchkey
 {{- $_ := set $store "migrate" false -}}
 {{- end -}}
 {{- $_ := set $config "store" $store -}}
-{{- $redis := $config.redis | default dict -}}
 {{- if and .Values.existingSecrets.redisPassword.name (not $redis.password) -}}
 {{- $_ := set $redis "password" "${env:LATCHKEY_REDIS_PASSWORD}" -}}
 {{- end -}}
