@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,7 +75,11 @@ func newDevCmd() *cobra.Command {
 		defer downstream.Close()
 		demoURL := "http://" + listener.Addr().String()
 
-		cfg, _, err := config.Parse("demo.yaml", devConfig(o, demoURL), config.Options{})
+		seal, err := devSealKey(filepath.Join(o.data, "seal.key"))
+		if err != nil {
+			return err
+		}
+		cfg, _, err := config.Parse("demo.yaml", devConfig(o, demoURL, seal), config.Options{})
 		if err != nil {
 			return err
 		}
@@ -86,12 +93,27 @@ func newDevCmd() *cobra.Command {
 	return cmd
 }
 
-func devConfig(o devOptions, demoURL string) []byte {
+// devSealKey reads the key that seals redacted arguments, or makes one.
+func devSealKey(path string) (string, error) {
+	kept, err := os.ReadFile(path)
+	if err == nil {
+		return strings.TrimSpace(string(kept)), nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	key := make([]byte, 32)
+	rand.Read(key)
+	text := hex.EncodeToString(key)
+	return text, os.WriteFile(path, []byte(text+"\n"), 0o600)
+}
+
+func devConfig(o devOptions, demoURL, seal string) []byte {
 	key := func(bearer, role string) demo.ConfigKey {
 		return demo.ConfigKey{ID: bearer, SHA256: auth.Hash(bearer), Tenant: "dev", Roles: []string{role}}
 	}
 	return demo.Config(demo.ConfigOptions{
-		DemoURL: demoURL, StorePath: filepath.Join(o.data, "latchkey.db"), Listen: o.listen, OperatorListen: o.operatorListen,
+		DemoURL: demoURL, StorePath: filepath.Join(o.data, "latchkey.db"), SealKey: seal, Listen: o.listen, OperatorListen: o.operatorListen,
 		Keys: []demo.ConfigKey{key(devAgentKey, "agent"), key(devViewerKey, "viewer"), key(devOperatorKey, "operator")},
 	})
 }

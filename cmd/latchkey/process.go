@@ -16,6 +16,8 @@ import (
 	"github.com/latchkey-gateway/latchkey/gateway"
 	"github.com/latchkey-gateway/latchkey/gateway/auth"
 	"github.com/latchkey-gateway/latchkey/gateway/config"
+	"github.com/latchkey-gateway/latchkey/gateway/console"
+	"github.com/latchkey-gateway/latchkey/gateway/notify"
 	"github.com/latchkey-gateway/latchkey/gateway/once"
 	"github.com/latchkey-gateway/latchkey/gateway/sweep"
 	"github.com/latchkey-gateway/latchkey/intentstore"
@@ -53,6 +55,7 @@ type process struct {
 	cfg       *config.Config
 	log       *slog.Logger
 	gateway   *gateway.Gateway
+	console   *console.Console
 	agents    net.Listener
 	operators net.Listener
 	longest   time.Duration // timeout of the slowest tool
@@ -111,8 +114,12 @@ func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *proces
 	client := downstream.NewClient(catalogue, downstream.Options{ResultCap: int64(cfg.Limits.Result)})
 	p.later(func(context.Context) error { client.Close(); return nil })
 
+	seal, err := newSeal(cfg.Store.Seal())
+	if err != nil {
+		return p, err
+	}
 	engine := once.New(once.Options{
-		Lock: locker, Store: store, Desk: store, Journal: store, Effects: client, Tools: catalogue.Tool,
+		Lock: locker, Store: store, Desk: store, Journal: store, Effects: client, Tools: catalogue.Tool, Seal: seal, Notify: cfg.Notify != nil,
 		Lease: cfg.Lease, HotTTL: cfg.Retention.Hot, NearCache: nearCacheBytes, MaxInFlight: cfg.Limits.InFlight,
 		Replica: cfg.Replica, Region: cfg.Region, Log: log,
 	})
@@ -124,6 +131,19 @@ func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *proces
 	reconciler := &sweep.Reconciler{Engine: engine, Desk: store, Log: log}
 	p.background(ctx, sweeper.Run)
 	p.background(ctx, reconciler.Run)
+	if n := cfg.Notify; n != nil {
+		notifier, err := notify.New(notify.Options{Desk: store, URL: n.URL, Secret: n.Secret, Log: log})
+		if err != nil {
+			return p, err
+		}
+		p.background(ctx, notifier.Run)
+	}
+	if p.console, err = console.New(console.Options{
+		Engine: engine, Catalogue: catalogue, Breakers: client, Keys: keys, TraceLink: cfg.Tracing.ConsoleLink, Log: log,
+	}); err != nil {
+		return p, err
+	}
+	p.later(func(context.Context) error { p.console.Close(); return nil })
 
 	p.gateway = gateway.New(gateway.Options{
 		Engine: engine, Catalogue: catalogue, Client: client, Keys: principals,
@@ -173,6 +193,7 @@ func (p *process) serve(ctx context.Context) error {
 	}
 	p.log.Info("draining", "calls_may_take", p.longest)
 	p.gateway.Drain()
+	p.console.Close()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.longest+p.cfg.Lease+5*time.Second)
 	defer cancel()
 	err = errors.Join(err, agents.Shutdown(ending), p.close(ending), operators.Shutdown(ending))
@@ -192,11 +213,13 @@ func (p *process) server(h http.Handler) *http.Server {
 }
 
 func (p *process) operatorHandler() http.Handler {
-	if !p.cfg.Pprof {
-		return p.gateway.Operators()
-	}
 	mux := http.NewServeMux()
 	mux.Handle("/", p.gateway.Operators())
+	mux.Handle(console.Prefix, p.console)
+	mux.Handle(console.Prefix+"/", p.console)
+	if !p.cfg.Pprof {
+		return mux
+	}
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -258,6 +281,14 @@ func (p *process) openLock(ctx context.Context) (fullLock, error) {
 		p.log.Warn(w)
 	}
 	return locker, nil
+}
+
+// newSeal makes the seal of a config's seal_key; nil without one.
+func newSeal(key []byte) (*once.Seal, error) {
+	if key == nil {
+		return nil, nil
+	}
+	return once.NewSeal(key)
 }
 
 func ignoreClosed(err error) error {

@@ -20,6 +20,7 @@ var configTemplate = template.Must(template.New("demo.yaml").Funcs(template.Func
 type ConfigOptions struct {
 	DemoURL        string // where the Demo listens: http://host:port
 	StorePath      string // SQLite file
+	SealKey        string // 64 hex digits: the card's number is needed again for a retry
 	Region         string // default local
 	Listen         string // default 127.0.0.1:8080
 	OperatorListen string // default 127.0.0.1:8081

@@ -11,6 +11,7 @@ import (
 
 func options() demo.ConfigOptions {
 	return demo.ConfigOptions{
+		SealKey: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 		DemoURL: "http://127.0.0.1:9100", StorePath: "dev/latchkey.db",
 		Keys: []demo.ConfigKey{{ID: "a", SHA256: strings.Repeat("0f", 32), Tenant: "dev", Roles: []string{"agent", "operator"}}},
 	}
