@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/latchkey-gateway/latchkey/intent"
 )
@@ -26,6 +27,8 @@ const (
 	Unsafe Severity = "error"
 	// Warning: it can be kept, on a condition that somebody should know.
 	Warning Severity = "warning"
+	// Note: nothing is wrong; this is the risk that remains. Only Risks gives it.
+	Note Severity = "note"
 )
 
 // AuditRow is one line of the table that `latchkey check` prints.
@@ -94,31 +97,9 @@ func (a *audit) resolution() {
 			a.unsafe("forward_key.for", "retry needs to know for how long the downstream remembers a key; a retry after that would act a second time")
 		case t.DedupesFor < t.Timeout:
 			a.unsafe("forward_key.for", "the downstream forgets a key after %v, before the timeout of %v tells that a retry is needed", t.DedupesFor, t.Timeout)
+		case t.DedupesFor <= 2*t.Timeout+time.Second:
+			a.warn("forward_key.for", "%v leaves no room for a retry: it may be needed only after the timeout of %v, and must be answered, within the same again, while the key is known; a person would decide instead", t.DedupesFor, t.Timeout)
 		}
-	}
-}
-
-func (a *audit) lookup() {
-	t := a.t
-	if t.Lookup == nil || t.Class == intent.ReadOnly {
-		return
-	}
-	if t.OnUnknown != LookupUnknown {
-		a.warn("lookup", "is never asked by itself, because on_unknown is %s", t.OnUnknown)
-	}
-	proof := a.warn
-	if t.Lookup.AbsenceIsProof {
-		proof = a.unsafe // then a wrong "absent" makes a second effect
-	}
-	told := t.ForwardHeader != "" || t.request.uses(placeKey)
-	switch {
-	case t.asks.uses(placeKey) && !told:
-		proof("lookup.request", "asks for {key}, but the downstream is never told the key: put it into the request or into forward_key.header")
-	case !t.asks.uses(placeKey) && !t.asks.uses(placeArg):
-		proof("lookup.request", "asks the same for every call: use {key} or an argument")
-	}
-	if t.Lookup.SettleAfter < t.Timeout {
-		proof("lookup.settle_after", "%v is shorter than the timeout of %v: the request may still be on its way when the lookup finds nothing", t.Lookup.SettleAfter, t.Timeout)
 	}
 }
 
@@ -246,24 +227,39 @@ func (t *Tool) row() AuditRow {
 		row.Forwarding = t.ForwardHeader + ", not deduped"
 	}
 	row.Unknown = string(t.OnUnknown)
-	unknown := "waits for a person"
-	switch {
-	case t.OnUnknown == LookupUnknown && t.Lookup != nil:
-		unknown = fmt.Sprintf("is looked up from %v on, and waits for a person after %v", t.Lookup.SettleAfter, t.Lookup.GiveUpAfter)
-	case t.OnUnknown == LookupUnknown:
-		unknown = "stays unknown for ever"
-	case t.OnUnknown == RetryUnknown && t.Dedupes && t.ForwardHeader != "" && t.DedupesFor > 0:
-		unknown = fmt.Sprintf("is executed again within %v, and the downstream dedupes it", t.DedupesFor)
-	case t.OnUnknown == RetryUnknown && !t.acts():
-		unknown = "is executed again: the same state, maybe a second audit entry"
-	case t.OnUnknown == RetryUnknown:
-		unknown = "is executed again: a second effect"
-	}
-	row.Retry = "gets the first one's receipt; an unknown outcome " + unknown
+	row.Retry = "gets the first one's receipt"
 	if t.Approval != nil {
-		row.Retry = "gets the first one's receipt, approved once; an unknown outcome " + unknown
+		row.Retry += ", approved once"
+		if t.Approval.People == 2 {
+			row.Retry += " by two people"
+		}
 	}
+	row.Retry += "; an unknown outcome " + t.recovery()
 	return row
+}
+
+// recovery says in plain words what resolves an unknown outcome.
+func (t *Tool) recovery() string {
+	switch l := t.Lookup; {
+	case t.OnUnknown == LookupUnknown && l == nil:
+		return "stays unknown for ever"
+	case t.OnUnknown == LookupUnknown:
+		text := "is looked up"
+		switch {
+		case l.ReexecuteWhenAbsent:
+			text += fmt.Sprintf(", is executed again if it is absent %v later", l.SettleAfter)
+		case l.AbsenceIsProof:
+			text += fmt.Sprintf(", counts as not done if it is absent %v later", l.SettleAfter)
+		}
+		return text + fmt.Sprintf(", and waits for a person after %v", l.GiveUpAfter)
+	case t.OnUnknown == RetryUnknown && t.Dedupes && t.ForwardHeader != "" && t.DedupesFor > 0:
+		return fmt.Sprintf("is executed again within %v of the first call, and the downstream dedupes it", t.DedupesFor)
+	case t.OnUnknown == RetryUnknown && !t.acts():
+		return "is executed again: the same state, maybe a second audit entry"
+	case t.OnUnknown == RetryUnknown:
+		return "is executed again: a second effect"
+	}
+	return "waits for a person"
 }
 
 func join(list []intent.Pointer) string {

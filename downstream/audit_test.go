@@ -16,7 +16,7 @@ func safeSpec() ToolSpec {
 	spec.Identity = []string{"/invoice_id", "/to"}
 	spec.Normalise = map[string][]string{"/to": {"trim"}}
 	spec.ForwardKey = &ForwardKeySpec{Header: "Idempotency-Key", Dedupes: true, For: 24 * time.Hour}
-	spec.Lookup = &LookupSpec{Request: RequestSpec{Method: "GET", Path: "/emails?reference={key}"}, CompletedWhen: "true", AbsentWhen: "true", AbsenceIsProof: true}
+	spec.Lookup = &LookupSpec{Request: RequestSpec{Method: "GET", Path: "/emails?reference={key}"}, CompletedWhen: "size(response.body.data) > 0", AbsentWhen: "size(response.body.data) == 0", AbsenceIsProof: true}
 	return spec
 }
 
@@ -59,6 +59,28 @@ func TestAudit(t *testing.T) {
 		{"lookup that asks nothing", func(s *ToolSpec) { s.Lookup.Request.Path = "/emails" }, []string{"error lookup.request"}},
 		{"lookup by an argument", func(s *ToolSpec) { s.ForwardKey, s.Lookup.Request.Path = nil, "/emails?to={args.to}" }, nil},
 		{"absence before the request is over", func(s *ToolSpec) { s.Lookup.SettleAfter = time.Second }, []string{"error lookup.settle_after"}},
+		{"no room for a retry", func(s *ToolSpec) { s.Lookup, s.OnUnknown, s.ForwardKey.For = nil, "retry", 11*time.Second }, []string{"warning forward_key.for"}},
+		{"gives up before absence counts", func(s *ToolSpec) { s.Lookup.GiveUpAfter = 30 * time.Second }, []string{"error lookup.give_up_after"}},
+		{"the same where absence proves nothing", func(s *ToolSpec) { s.Lookup.GiveUpAfter, s.Lookup.AbsenceIsProof = 30*time.Second, false }, []string{"warning lookup.give_up_after"}},
+		{"no way to find absence", func(s *ToolSpec) { s.Lookup.AbsentWhen, s.Lookup.AbsenceIsProof = "", false }, nil},
+		{"always done", func(s *ToolSpec) { s.Lookup.CompletedWhen = "true" }, []string{"error lookup.completed_when"}},
+		{"done for every status", func(s *ToolSpec) { s.Lookup.CompletedWhen = "response.status >= 200" }, []string{"error lookup.completed_when"}},
+		{"never done", func(s *ToolSpec) { s.Lookup.CompletedWhen = "1 == 2" }, []string{"warning lookup.completed_when"}},
+		{"done with a status that does not count", func(s *ToolSpec) { s.Lookup.CompletedWhen = "response.status == 500 || response.status == 302" }, []string{"warning lookup.completed_when"}},
+		{"two statuses at once", func(s *ToolSpec) { s.Lookup.CompletedWhen = "response.status == 200 && response.status == 201" }, []string{"warning lookup.completed_when"}},
+		{"a search that answers is a find", func(s *ToolSpec) { s.Lookup.CompletedWhen = "response.status == 200" }, []string{"warning lookup.completed_when"}},
+		{"an action that is there is a find", func(s *ToolSpec) {
+			s.Lookup.Request.Path, s.Lookup.CompletedWhen, s.Lookup.AbsentWhen = "/emails/{key}", "response.status == 200", "response.status == 404 && response.body.code == 'none'"
+		}, nil},
+		{"always absent", func(s *ToolSpec) { s.Lookup.AbsentWhen = "true" }, []string{"error lookup.absent_when"}},
+		{"never absent", func(s *ToolSpec) { s.Lookup.AbsentWhen = "response.status >= 500" }, []string{"error lookup.absent_when"}},
+		{"absent by its status alone", func(s *ToolSpec) { s.Lookup.AbsentWhen = "response.status == 404" }, []string{"warning lookup.absent_when"}},
+		{"the same where it proves nothing", func(s *ToolSpec) { s.Lookup.AbsentWhen, s.Lookup.AbsenceIsProof = "response.status == 404", false }, nil},
+		{"both at once", func(s *ToolSpec) {
+			s.Lookup.Request.Path, s.Lookup.CompletedWhen, s.Lookup.AbsentWhen = "/emails/{key}", "response.status < 300", "response.status == 201"
+		}, []string{"error lookup.absent_when"}},
+		{"a rule in error whatever the answer", func(s *ToolSpec) { s.Lookup.AbsentWhen = "1 / 0 == 1" }, nil},
+		{"executed again when nobody can undo it", func(s *ToolSpec) { s.Class, s.Lookup.ReexecuteWhenAbsent = "irreversible", true }, []string{"warning lookup.reexecute_when_absent"}},
 		{"lookup that is not used", func(s *ToolSpec) { s.OnUnknown = "park" }, []string{"warning lookup"}},
 		{"read_only POST", func(s *ToolSpec) { *s = emailSpec(); s.Class = "read_only" }, []string{"warning request.method"}},
 		{"read_only with idle settings", func(s *ToolSpec) {
@@ -100,7 +122,7 @@ func TestAuditRowsSayWhatARetryDoes(t *testing.T) {
 		want AuditRow
 	}{
 		{row(func(*ToolSpec) {}), AuditRow{"send", "effectful", "/invoice_id, /to", "Idempotency-Key, deduped for 24h0m0s", "lookup",
-			"gets the first one's receipt; an unknown outcome is looked up from 1m0s on, and waits for a person after 24h0m0s"}},
+			"gets the first one's receipt; an unknown outcome is looked up, counts as not done if it is absent 1m0s later, and waits for a person after 24h0m0s"}},
 		{row(func(s *ToolSpec) {
 			s.OnUnknown, s.Lookup, s.ForwardKey, s.Identity, s.Volatile = "", nil, nil, nil, []string{"/memo"}
 		}),
@@ -118,7 +140,53 @@ func TestAuditRowsSayWhatARetryDoes(t *testing.T) {
 	if r := row(func(s *ToolSpec) { s.OnUnknown, s.Lookup = "retry", nil }); !strings.Contains(r.Retry, "the downstream dedupes it") {
 		t.Errorf("%+v", r)
 	}
-	if r := row(func(s *ToolSpec) { s.Class = "irreversible" }); !strings.Contains(r.Retry, "approved once") {
+	if r := row(func(s *ToolSpec) { s.Class = "irreversible" }); !strings.Contains(r.Retry, "approved once;") {
 		t.Errorf("%+v", r)
+	}
+	if r := row(func(s *ToolSpec) { s.Approval = &ApprovalSpec{People: 2} }); !strings.Contains(r.Retry, "approved once by two people;") {
+		t.Errorf("%+v", r)
+	}
+	if r := row(func(s *ToolSpec) { s.Lookup.ReexecuteWhenAbsent = true }); !strings.Contains(r.Retry, "is executed again if it is absent 1m0s later") {
+		t.Errorf("%+v", r)
+	}
+	if r := row(func(s *ToolSpec) { s.Lookup.AbsenceIsProof = false }); !strings.HasSuffix(r.Retry, "is looked up, and waits for a person after 24h0m0s") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestRisksSayWhatRemains(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		change func(*ToolSpec)
+		risks  []string // field: words that the text has
+	}{
+		{"absence as proof", func(*ToolSpec) {}, []string{"lookup.absence_is_proof: 1m0s after its outcome became unknown"}},
+		{"and acting on it", func(s *ToolSpec) { s.Lookup.ReexecuteWhenAbsent = true }, []string{"lookup.reexecute_when_absent: acts again by itself"}},
+		{"deduped", func(s *ToolSpec) {}, []string{"lookup.absence_is_proof: unless the downstream still dedupes it"}},
+		{"absence proves nothing", func(s *ToolSpec) { s.Lookup.AbsenceIsProof = false }, []string{"lookup.absence_is_proof: waits for a person"}},
+		{"no absence", func(s *ToolSpec) { s.Lookup.AbsentWhen, s.Lookup.AbsenceIsProof = "", false }, []string{"lookup.absent_when: nothing ever proves"}},
+		{"retry", func(s *ToolSpec) { s.OnUnknown = "retry" }, []string{"on_unknown: within 24h0m0s of the first call"}},
+		{"idempotent", func(s *ToolSpec) { s.Class, s.OnUnknown = "idempotent", "retry" }, []string{"on_unknown: leaves the same state"}},
+		{"park", func(s *ToolSpec) { s.OnUnknown = "park" }, nil},
+		{"redacted and approved", func(s *ToolSpec) { s.OnUnknown, s.Redact, s.Approval = "park", []string{"/to"}, &ApprovalSpec{} },
+			[]string{"approval: sees /to as [redacted]", "redact: approval needs /to again"}},
+		{"redacted alone", func(s *ToolSpec) { s.OnUnknown, s.Redact = "park", []string{"/to"} }, nil},
+		{"read_only", func(s *ToolSpec) { *s = emailSpec(); s.Class = "read_only" }, nil},
+	}
+	for _, tt := range tests {
+		spec := safeSpec()
+		tt.change(&spec)
+		risks := load(t, "http://x", spec).Risks()
+		if len(risks) != len(tt.risks) {
+			t.Errorf("%s: %+v", tt.name, risks)
+			continue
+		}
+		for i, r := range risks {
+			field, words, _ := strings.Cut(tt.risks[i], ": ")
+			if r.Field != field || !strings.Contains(r.Msg, words) || r.Severity != Note || r.Tool != "send" {
+				t.Errorf("%s: %+v, want %s", tt.name, r, tt.risks[i])
+			}
+		}
 	}
 }

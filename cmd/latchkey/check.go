@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -53,7 +54,9 @@ func newCheckCmd() *cobra.Command {
 		Use:   "check --config FILE",
 		Short: "Check a config and audit its tools",
 		Long: "Check reads a config strictly and shows, for every tool, what makes up its identity, whether its\n" +
-			"key is forwarded, what resolves an unknown outcome and what a second call would do.\n" +
+			"key is forwarded, what resolves an unknown outcome and what a second call would do. Errors are\n" +
+			"settings that cannot keep the promise, warnings such that keep it on a condition; notes say in\n" +
+			"plain words what risk remains, and on whose word the safety rests.\n" +
 			"It exits with 1 if a tool is unsafe and with 2 if the config is wrong. It connects to nothing.",
 		Args: cobra.NoArgs,
 	}
@@ -101,9 +104,9 @@ func check(path string, opts config.Options) (report, error) {
 	for _, w := range warnings {
 		r.Findings = append(r.Findings, finding{File: w.File, Line: w.Line, Severity: downstream.Warning, Field: w.Field, Message: w.Message})
 	}
-	rows, findings := catalogue.Audit()
+	rows, remarks := catalogue.Audit()
 	r.Tools = append(r.Tools, rows...)
-	for _, f := range findings {
+	for _, f := range slices.Concat(remarks, catalogue.Risks()) {
 		field := "tools." + f.Tool + "." + f.Field
 		r.Findings = append(r.Findings, finding{File: cfg.File(), Line: cfg.Line(field), Severity: f.Severity, Tool: f.Tool, Field: field, Message: f.Msg})
 	}

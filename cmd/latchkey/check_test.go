@@ -95,10 +95,22 @@ func golden(t *testing.T, name, got string) {
 func TestCheckPrintsTheTable(t *testing.T) {
 	t.Parallel()
 	got := runIn(t, "check", "--config", writeConfig(t, sqliteConfig(t)))
-	if got.code != 0 || got.stderr != "" {
+	if got.code != 0 {
 		t.Errorf("exit %d: %s", got.code, got.stderr)
 	}
 	golden(t, "check.txt", got.stdout)
+	// Nothing is wrong; what remains is said all the same.
+	for line := range strings.Lines(got.stderr) {
+		if !strings.HasPrefix(line, "latchkey: note: ") {
+			t.Errorf("stderr: %s", line)
+		}
+	}
+	for _, want := range []string{":13: tools.close_ticket.on_unknown: what is lost is sent again", ":29: tools.send_email.lookup.absence_is_proof: what a lookup does not find",
+		":35: tools.charge_card.on_unknown: what is lost is sent again"} {
+		if !strings.Contains(got.stderr, want) {
+			t.Errorf("stderr lacks %q:\n%s", want, got.stderr)
+		}
+	}
 }
 
 func TestCheckRefusesAnUnsafeTool(t *testing.T) {
@@ -131,6 +143,12 @@ func TestCheckAsJSON(t *testing.T) {
 	good := runIn(t, "check", "--json", "--config", writeConfig(t, sqliteConfig(t)))
 	if r := read(good); good.code != 0 || !r.OK || len(r.Tools) != 5 || len(r.Problems) != 0 {
 		t.Errorf("a good config: exit %d, %+v", good.code, r)
+	}
+	isNote := func(f finding) bool {
+		return f.Severity == downstream.Note && f.Field == "tools.charge_card.on_unknown"
+	}
+	if r := read(good); !slices.ContainsFunc(r.Findings, isNote) {
+		t.Errorf("the remaining risk is not told: %+v", r.Findings)
 	}
 	bad := runIn(t, "check", "--json", "--config", writeConfig(t, sqliteConfig(t)+unsafeTool))
 	r := read(bad)
