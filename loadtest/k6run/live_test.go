@@ -198,14 +198,8 @@ func TestCrossedBudgetFailsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := patient(map[string]string{"LATCHKEY_URL": d.agents, "LEDGER_URL": d.ledger})
-	env["FIRST_P99_MS"] = "0"
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err = k6run.Run(ctx, k6run.Options{Script: filepath.Join(scripts, "load.js"), Env: env})
-	if err == nil || !strings.Contains(err.Error(), "FIRST_P99_MS") {
-		t.Errorf("a budget below 1 ms: %v", err)
-	}
 	script := write(t, `import { Trend } from 'k6/metrics'; import http from 'k6/http';
 		const slow = new Trend('slow', true);
 		export const options = { scenarios: { a: { executor: 'shared-iterations' } }, thresholds: { 'slow{of:this}': ['max<0.001'], checks: ['rate<=1'] } };

@@ -34,7 +34,7 @@ type Result struct {
 	// Files are what handleSummary returned: standard output under "stdout", the others by
 	// the path to write to. Nothing is written.
 	Files map[string]string
-	// Empty are thresholds over no sample at all: they hold, or not, whatever happens.
+	// Empty are thresholds on a rate or a trend without any sample: they tell nothing.
 	Empty      []string
 	Iterations int
 }
@@ -232,7 +232,7 @@ func (r *run) summary(once *vu, thresholds []threshold) (*Result, []string, erro
 		}
 		ok, empty, value := r.metrics.holds(t, took.Seconds())
 		e["thresholds"].(map[string]any)[t.expression] = map[string]any{"ok": ok}
-		if empty {
+		if kind := r.metrics.metrics[t.metric].kind; empty && kind != counter { // nothing counted is 0
 			result.Empty = append(result.Empty, t.name+": "+t.expression)
 		}
 		if !ok {
