@@ -120,10 +120,10 @@ func patient(env map[string]string) map[string]string {
 	return env
 }
 
-// runScript runs a script of loadtest/k6 within a minute.
+// runScript runs a script of loadtest/k6 within two minutes.
 func runScript(t *testing.T, name string, env map[string]string) (*k6run.Result, *console, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the script took over a minute"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Minute, errors.New("the script took over two minutes"))
 	defer cancel()
 	var c console
 	result, err := k6run.Run(ctx, k6run.Options{Script: filepath.Join(scripts, name+".js"), Env: patient(env), Log: c.log})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -62,9 +63,7 @@ func (v *vu) throw(why string) { panic(v.rt.NewTypeError(why)) }
 func (v *vu) tags() map[string]string {
 	t := map[string]string{"scenario": v.scenario.name}
 	for _, more := range []map[string]string{v.run.options.tags(), v.scenario.Tags} {
-		for name, value := range more {
-			t[name] = value
-		}
+		maps.Copy(t, more)
 	}
 	return t
 }
