@@ -124,15 +124,18 @@ func banner(w io.Writer, agents, operators, demoURL string, kept bool, data stri
 	if kept {
 		where = "kept in " + data
 	}
-	call := func(step, memo string) string {
-		return fmt.Sprintf(`  curl -s %s/v1/tools/send_invoice_email/calls -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
-    -d '{"run_id":"run-1","step_id":"%s","args":{"invoice_id":"inv-%s","to":"ada@example.com","memo":"%s"}}'`,
-			agents, devAgentKey, step, step, memo)
+	call := func(tool, body string) string {
+		return fmt.Sprintf(`  curl -s %s/v1/tools/%s/calls -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
+    -d '%s'`, agents, tool, devAgentKey, body)
+	}
+	mail := func(step, memo string) string {
+		return call("send_invoice_email", fmt.Sprintf(`{"run_id":"run-1","step_id":"%s","args":{"invoice_id":"inv-%s","to":"ada@example.com","memo":"%s"}}`, step, step, memo))
 	}
 	fmt.Fprintf(w, `latchkey dev: the gateway with Redis, SQLite and a demo downstream in one process
 
   agents     %s   Authorization: Bearer %s
   operators  %s   Authorization: Bearer %s (or %s, who may only read)
+  console    %s/console   enter with the key %s
   demo       %s   what really happened: %s/ledger
   data       %s
 
@@ -141,7 +144,12 @@ Send an invoice:
 %s
 
 Send exactly that again: "replayed":true, and still one mail in the ledger.
-Send one whose answer is lost: it comes back "unknown", with what an agent should do, and never a second mail:
+Send one whose answer is lost: it comes back "unknown", with what an agent should do. Moments later a lookup has found
+the mail, and the same call gets its result; there never is a second mail:
+
+%s
+
+Ask for a wire transfer: a person approves it in the console first.
 
 %s
 
@@ -150,8 +158,10 @@ What really happened:
   curl -s %s/ledger
 
 Ctrl-C ends it.
-`, agents, devAgentKey, operators, devOperatorKey, devViewerKey, demoURL, demoURL, where,
-		call("1", "thank you"), call("2", "[lose the answer]"), demoURL)
+`, agents, devAgentKey, operators, devOperatorKey, devViewerKey, operators, devOperatorKey, demoURL, demoURL, where,
+		mail("1", "thank you"), mail("2", "[lose the answer]"),
+		call("wire_transfer", `{"run_id":"run-1","step_id":"3","args":{"payment_id":"p-1","to_account":"DE02100100100006820101","amount":9900,"currency":"EUR"}}`),
+		demoURL)
 }
 
 func ignoreInterrupt(err error) error {

@@ -53,7 +53,9 @@ func TestReadmeTour(t *testing.T) {
 		}
 	}
 	dev := startDev(t, t.TempDir())
-	ports := strings.NewReplacer("http://127.0.0.1:8080", dev.agents, "http://127.0.0.1:9100", dev.demo)
+	ports := strings.NewReplacer("http://127.0.0.1:8080", dev.agents, "http://127.0.0.1:9100", dev.demo,
+		"go run ./cmd/latchkey", mainEnv+"=1 "+os.Args[0])
+	t.Setenv("LATCHKEY_URL", dev.operators)
 	shell := startShell(t)
 	_, fences := readme(t)
 	ran := 0
