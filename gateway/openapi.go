@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
@@ -70,9 +71,7 @@ func operation(id, tag, summary, description string, listeners []any, responses 
 		o["description"] = description
 	}
 	for _, m := range more {
-		for name, value := range m {
-			o[name] = value
-		}
+		maps.Copy(o, m)
 	}
 	return o
 }

@@ -54,6 +54,11 @@ func request(members spec, required ...any) spec {
 	return s
 }
 
+// anyJSON is any value, null among them. It is spelt out: not every tool takes no type for that.
+func anyJSON(description string) spec {
+	return spec{"type": []any{"object", "array", "string", "number", "boolean", "null"}, "description": description}
+}
+
 const (
 	keyPattern         = "^[0-9a-f]{64}$"
 	fingerprintPattern = "^sha256:[0-9a-f]{64}$"
@@ -95,7 +100,7 @@ func decisionMembers() spec {
 	return spec{
 		"outcome":     words("completed: it happened. rejected: it did not.", "completed", "rejected"),
 		"retry":       words("With rejected: whether the same call may act again (the default) or only a corrected one.", "same_key", "corrected"),
-		"result":      spec{"description": "With completed: the result for callers, any JSON."},
+		"result":      anyJSON("With completed: the result for callers."),
 		"fingerprint": spec{"type": "string", "pattern": fingerprintPattern, "description": "intent.fingerprint of the receipt that the person saw."},
 		"for":         str("How long until the next check, as Go writes durations; 1h unless it is said."),
 	}
@@ -110,7 +115,7 @@ func bulkMembers(more spec) spec {
 
 func schemas() spec {
 	links := spec{"type": "object", "additionalProperties": spec{"type": "string"}}
-	evidence := spec{"description": "JSON as it was brought; null where there is none."}
+	evidence := anyJSON("As it was brought; null where there is none.")
 	tag := str("The receipt's ETag, with its quotes.")
 	return spec{
 		"call": request(spec{
@@ -139,7 +144,7 @@ func schemas() spec {
 			"links": links,
 		}, "recovery"),
 		"outcome": record(spec{"http_status": whole("0 where a person or a lookup brought it."), "headers": links,
-			"body":      spec{"description": "The downstream's JSON, numbers exact; over the cap: truncated, length and sha256."},
+			"body":      anyJSON("The downstream's JSON, numbers exact; over the cap: truncated, length and sha256."),
 			"body_text": str("A body that is text."), "body_base64": str("Any other body.")}, "body", "body_text", "body_base64"),
 		"receipts": record(spec{"receipts": listOf(ref("schemas", "receipt")), "next_cursor": str("Of the next page; empty at the end.")}),
 		"attempts": record(spec{"key": keyText(""), "total": whole("Arrivals in all."),
@@ -157,7 +162,7 @@ func schemas() spec {
 		"tools": record(spec{"tools": listOf(record(spec{"name": str(""), "description": str(""), "class": words("", "read_only", "idempotent", "effectful", "irreversible"),
 			"durability": words("", "durable", "hot"), "on_unknown": words("", "lookup", "retry", "park"), "timeout": str(""), "downstream": str(""),
 			"breaker": str("Of the downstream: closed, half-open or open."), "in_flight": whole(""),
-			"input_schema": spec{"description": "JSON Schema of the arguments; null where anything goes."}}, "durability", "on_unknown"))}),
+			"input_schema": anyJSON("JSON Schema of the arguments; null where anything goes.")}, "durability", "on_unknown"))}),
 		"bulkPlanRequest": request(bulkMembers(spec{
 			"filter": request(spec{"run_id": str(""), "step_id": str(""), "tool": str(""), "status": statuses(), "since": clock(""), "until": clock(""), "q": str(""),
 				"attention": spec{"enum": []any{true, "true"}}}),
@@ -175,7 +180,7 @@ func schemas() spec {
 			record(spec{"summary": spec{"type": "boolean", "const": true}, "total": whole(""), "results": spec{"type": "object", "additionalProperties": spec{"type": "integer"}},
 				"stopped": words("Why the rest was left alone.", "aborted", "draining")}, "stopped")}},
 		"stats": record(spec{"since": clock(""), "until": clock(""), "step": str("As Go writes durations."),
-			"counts": listOf(record(spec{"at": clock("Begin of the step."), "tool": str(""), "kind": words("", "attempt", "audit"), "word": str("A decision, an action, or unknown."), "n": whole("")})),
+			"counts": listOf(record(spec{"at": clock("Begin of the step."), "tool": str(""), "kind": words("", "attempt", "audit", "execution"), "word": str("A decision, an action, or unknown for an execution that ended so."), "n": whole("")})),
 			"totals": spec{"type": "object", "additionalProperties": spec{"type": "object", "additionalProperties": spec{"type": "integer"}}},
 			"open": listOf(record(spec{"tool": str(""), "what": words("", "unknown", "parked", "awaiting_approval", "doubt"), "n": whole(""),
 				"oldest_at": clock(""), "oldest_seconds": whole("")}))}),

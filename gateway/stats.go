@@ -52,7 +52,7 @@ func (g *Gateway) getStats(c *gin.Context) {
 		return
 	}
 	counts, open := make([]countJSON, 0, len(stats.Counts)), make([]openJSON, 0, len(stats.Open))
-	totals := map[string]map[string]int64{"attempt": {}, "audit": {}}
+	totals := map[string]map[string]int64{"attempt": {}, "audit": {}, "execution": {}}
 	for _, n := range stats.Counts {
 		counts = append(counts, countJSON{n.At, n.Tool, n.Kind, n.Word, n.N})
 		if totals[n.Kind] == nil {
