@@ -1,5 +1,6 @@
 # Debian packages that the tests want: a Redis server, PostgreSQL, a C compiler for the
-# race detector. They are installed where that is allowed without asking; nothing that
+# race detector, Chromium for the console's pages, nginx to stand before the gateways as a
+# user's balancer does, Node for the types of the k6 scripts. They are installed where that is allowed without asking; nothing that
 # runs already is stopped or used.
 
 # postgres_bin prints the folder of the newest PostgreSQL server here.
@@ -16,6 +17,9 @@ postgres_bin() {
 }
 
 has_redis() { command -v redis-server >/dev/null; }
+has_chromium() { command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; }
+has_nginx() { command -v nginx >/dev/null || [ -x /usr/sbin/nginx ]; }
+has_node() { command -v node >/dev/null && command -v npm >/dev/null; }
 has_compiler() { echo 'int main(void) { return 0; }' | "${CC:-gcc}" -x c -o /dev/null - 2>/dev/null; }
 
 # install_missing installs what is missing and may be installed; it never fails. Why it did
@@ -26,6 +30,9 @@ install_missing() {
   [ -n "${LATCHKEY_TEST_REDIS:-}" ] || has_redis || wanted+=(redis-server)
   [ -n "${LATCHKEY_TEST_POSTGRES:-}" ] || postgres_bin >/dev/null || wanted+=(postgresql)
   has_compiler || wanted+=(gcc libc6-dev)
+  has_chromium || wanted+=(chromium)
+  has_nginx || wanted+=(nginx-light)
+  has_node || wanted+=(nodejs npm)
   [ ${#wanted[@]} -gt 0 ] || return 0
 
   if [ "${LATCHKEY_TEST_INSTALL:-yes}" = no ]; then
