@@ -30,9 +30,10 @@ started, by its process id.`,
 	}
 	f.register(cmd)
 	flags := cmd.Flags()
-	flags.DurationVar(&plan.Processes, "process-faults", plan.Processes, "mean time between two faults of replicas")
-	flags.DurationVar(&plan.Links, "link-faults", plan.Links, "mean time between two faults of links")
-	flags.DurationVar(&plan.Stores, "store-faults", plan.Stores, "mean time between two faults of Redis or PostgreSQL")
+	flags.DurationVar(&plan.Kills, "kills", plan.Kills, "mean time between two kills of replicas; 0: none")
+	flags.DurationVar(&plan.Naps, "naps", plan.Naps, "mean time between two replicas being put to sleep; 0: none")
+	flags.DurationVar(&plan.Links, "link-faults", plan.Links, "mean time between two faults of links; 0: none")
+	flags.DurationVar(&plan.Stores, "store-faults", plan.Stores, "mean time between two faults of Redis or PostgreSQL; 0: none")
 	flags.Lookup("duration").DefValue = "2m0s"
 	f.duration = 2 * time.Minute
 	return cmd

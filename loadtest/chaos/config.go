@@ -75,6 +75,8 @@ func tool(t history.Tool) object {
 		c["durability"] = "hot"
 	}
 	switch t.Name {
+	case "ticket": // longer than a lease: an answer can come after its key was lost
+		c["timeout"] = (3 * Lease).String()
 	case "mail":
 		c["on_unknown"], c["lookup"] = "lookup", lookup(t, true)
 	case "wire":

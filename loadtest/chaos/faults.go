@@ -7,16 +7,19 @@ import (
 	"time"
 )
 
-// processFault kills a replica, or puts it to sleep past its leases.
-func (d *director) processFault(ctx context.Context, rng *rand.Rand) error {
+// kill ends a replica at once and starts it again.
+func (d *director) kill(ctx context.Context, rng *rand.Rand) error {
 	victim := d.Replicas[rng.IntN(len(d.Replicas))]
-	if rng.IntN(3) > 0 {
-		down := between(rng, 50*time.Millisecond, 1500*time.Millisecond)
-		d.did("kill", victim.Name, down, "SIGKILL")
-		return d.killReplica(ctx, victim, down)
-	}
-	nap := between(rng, Lease/2, 3*Lease)
-	d.did("stop", victim.Name, nap, "SIGSTOP")
+	down := between(rng, 50*time.Millisecond, 1500*time.Millisecond)
+	d.did("kill", victim.Name, down, "SIGKILL")
+	return d.killReplica(ctx, victim, down)
+}
+
+// nap puts a replica to sleep, mostly past its leases. It wakes up as if nothing had been.
+func (d *director) nap(ctx context.Context, rng *rand.Rand) error {
+	victim := d.Replicas[rng.IntN(len(d.Replicas))]
+	length := between(rng, Lease/2, 3*Lease)
+	d.did("stop", victim.Name, length, "SIGSTOP")
 	d.replicas.Lock()
 	asleep := victim.Gateway
 	err := asleep.Signal(syscall.SIGSTOP)
@@ -24,7 +27,7 @@ func (d *director) processFault(ctx context.Context, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	sleep(ctx, nap)
+	sleep(ctx, length)
 	return asleep.Signal(syscall.SIGCONT) // nil when it was killed meanwhile
 }
 

@@ -1,8 +1,8 @@
 // Package chaos stages a whole Latchkey, with real gateways, nginx, Redis and PostgreSQL on
 // loopback ports, and breaks it while agents are at work.
 //
-// A Plan draws faults from a seed, in three streams that run side by side: replicas are
-// killed and put to sleep, links are broken, stores lose their memory and fail over. Within
+// A Plan draws faults from a seed, in streams that run side by side: replicas are killed,
+// replicas are put to sleep, links are broken, stores lose their memory and fail over. Within
 // a stream one fault is over before the next begins. What can be assumed of a deployment
 // (README, "What it promises") is kept: PostgreSQL is not made to lose what it
 // acknowledged, and the target keeps its promise about lookups.
@@ -22,12 +22,13 @@ import (
 // Plan says how often what breaks.
 type Plan struct {
 	Seed uint64
-	// Mean times between two faults of a stream.
-	Processes, Links, Stores time.Duration
+	// Mean times between two faults of a stream: kills of replicas, their naps, links,
+	// Redis and PostgreSQL. 0: none.
+	Kills, Naps, Links, Stores time.Duration
 }
 
 // Usual is a bad year in two minutes.
-var Usual = Plan{Processes: 1500 * time.Millisecond, Links: 1500 * time.Millisecond, Stores: 5 * time.Second}
+var Usual = Plan{Kills: 2500 * time.Millisecond, Naps: 6 * time.Second, Links: 2500 * time.Millisecond, Stores: 4 * time.Second}
 
 // Run breaks the stage while agents run, mends everything, and returns what was done.
 func (p *Plan) Run(ctx context.Context, g *Stage, agents func(context.Context), note func(string, ...any)) ([]history.Fault, error) {
@@ -38,7 +39,7 @@ func (p *Plan) Run(ctx context.Context, g *Stage, agents func(context.Context), 
 	for i, s := range []struct {
 		mean  time.Duration
 		fault func(context.Context, *rand.Rand) error
-	}{{p.Processes, d.processFault}, {p.Links, d.linkFault}, {p.Stores, d.storeFault}} {
+	}{{p.Kills, d.kill}, {p.Naps, d.nap}, {p.Links, d.linkFault}, {p.Stores, d.storeFault}} {
 		if s.mean <= 0 {
 			continue
 		}
@@ -56,6 +57,11 @@ func (p *Plan) Run(ctx context.Context, g *Stage, agents func(context.Context), 
 			}
 		})
 	}
+	streams.Go(func() {
+		for sleep(breaking, 200*time.Millisecond) {
+			d.supervise()
+		}
+	})
 	agents(ctx)
 	stop()
 	streams.Wait()
@@ -105,9 +111,31 @@ func (d *director) mend(ctx context.Context) error {
 		}
 	}
 	for _, p := range d.Replicas {
-		errs = append(errs, p.AwaitReady(ctx, time.Minute))
+		errs = append(errs, until(ctx, time.Minute, func() error {
+			d.supervise()
+			return p.AwaitReady(ctx, 5*time.Second)
+		}))
 	}
 	return errors.Join(errs...)
+}
+
+// supervise starts replicas again that ended by themselves, as any deployment does: one
+// that cannot reach its store does not start.
+func (d *director) supervise() {
+	d.replicas.Lock()
+	defer d.replicas.Unlock()
+	for _, p := range d.Replicas {
+		select {
+		case <-p.Done():
+			again, err := d.rig.RelaunchGateway(p.Gateway)
+			if err != nil {
+				d.fail(err)
+				return
+			}
+			p.Gateway = again
+		default:
+		}
+	}
 }
 
 // sleep says false when ctx ended first.

@@ -55,6 +55,9 @@ func oneResult(f *facts) []string {
 	keys := map[id]string{}
 	for _, a := range told {
 		of := id{a.Tool, a.Ref}
+		if history.ToolNamed(a.Tool).Repeats {
+			continue // other arguments may act in the same step: repetition does no harm
+		}
 		if keys[of] == "" {
 			keys[of] = a.Key
 		} else if keys[of] != a.Key {

@@ -95,7 +95,7 @@ func (a *agent) live(ctx context.Context) {
 
 // library is one call of a client library: it tries again by itself, with the same bytes.
 func (a *agent) library(ctx context.Context, why history.Why, host int) reply {
-	backoff := 60 * time.Millisecond
+	backoff := 150 * time.Millisecond
 	for try := 1; ; try++ {
 		r := a.try(ctx, why, host)
 		again := r.HTTP == 0 || r.HTTP == http.StatusRequestTimeout || r.HTTP == http.StatusConflict ||

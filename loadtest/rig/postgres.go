@@ -116,6 +116,10 @@ func (pg *Postgres) Transactions(ctx context.Context) (int64, error) {
 // Ubuntu keep them, the newest version first. Without one the error is ErrMissing.
 func PostgresBin() (string, error) {
 	if p, err := exec.LookPath("initdb"); err == nil {
+		// Where it is a link, its neighbours are with what it points to.
+		if real, err := filepath.EvalSymlinks(p); err == nil {
+			p = real
+		}
 		return filepath.Dir(p), nil
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is well formed

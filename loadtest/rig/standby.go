@@ -27,9 +27,9 @@ type PostgresNode struct {
 // standbyConfig: a commit is acknowledged when the standby has it on disk, too. What a
 // rewound primary would need is kept short, since it is copied anew instead.
 var standbyConfig = []string{
-	"wal_level=replica", "max_wal_senders=8", "hot_standby=on", "wal_keep_size=64MB", "max_connections=200",
+	"wal_level=replica", "max_wal_senders=8", "hot_standby=on", "wal_keep_size=64MB", "max_connections=100",
 	"unix_socket_directories=", "wal_receiver_status_interval=1s", "wal_sender_timeout=5s", "wal_receiver_timeout=5s",
-	"synchronous_commit=on", "shared_buffers=64MB",
+	"synchronous_commit=on", "shared_buffers=128MB", "wal_retrieve_retry_interval=100ms", "log_min_messages=warning",
 }
 
 // StartPostgresAlone starts a server that can be killed and started again.

@@ -34,7 +34,7 @@ type Mix map[Mode]int
 var Mixes = map[string]Mix{
 	"clean": {OK: 1},
 	// faulty is far worse than any real provider, so that a minute shows what takes a year.
-	"faulty": {OK: 700, Slow: 40, HangAfter: 35, ResetAfter: 45, ErrorAfter: 30, CutAfter: 30, Late: 25,
+	"faulty": {OK: 600, Slow: 140, HangAfter: 35, ResetAfter: 45, ErrorAfter: 30, CutAfter: 30, Late: 25,
 		RefuseInput: 25, RefuseNow: 20, ErrorBefore: 20, ResetBefore: 20, HangBefore: 10},
 }
 
