@@ -21,6 +21,26 @@ func column[I, T any](items []I, value func(I) T) pgtype.FlatArray[T] {
 	return c
 }
 
+// sparse is a column that hardly any row has: no values at all where none has one, which
+// unnest fills up with NULL, so that the rows of an ordinary batch cost nothing.
+func sparse[I, T any](items []I, value func(I) (v T, set bool)) pgtype.FlatArray[T] {
+	for _, item := range items {
+		if _, set := value(item); set {
+			return column(items, func(item I) T { v, _ := value(item); return v })
+		}
+	}
+	return pgtype.FlatArray[T]{}
+}
+
+// moments and words are sparse columns of times and words.
+func moments[I any](items []I, at func(I) time.Time) pgtype.FlatArray[pgtype.Timestamptz] {
+	return sparse(items, func(item I) (pgtype.Timestamptz, bool) { v := stamp(at(item)); return v, v.Valid })
+}
+
+func words[I any](items []I, text func(I) string) pgtype.FlatArray[pgtype.Text] {
+	return sparse(items, func(item I) (pgtype.Text, bool) { v := word(text(item)); return v, v.Valid })
+}
+
 type receiptPtr = *intent.Receipt
 
 // beginColumns are the parameters of begin.sql, in its order.
@@ -52,10 +72,10 @@ func beginColumns(rows []receiptPtr) []any {
 		column(rows, func(r receiptPtr) string { return r.Traceparent }),
 		column(rows, func(r receiptPtr) string { return r.Replica }),
 		column(rows, func(r receiptPtr) string { return r.Region }),
-		column(rows, func(r receiptPtr) pgtype.Timestamptz { return stamp(r.NextCheck) }),
-		column(rows, func(r receiptPtr) pgtype.Timestamptz { return stamp(r.NotifyAt) }),
+		moments(rows, func(r receiptPtr) time.Time { return r.NextCheck }),
+		moments(rows, func(r receiptPtr) time.Time { return r.NotifyAt }),
 		column(rows, func(r receiptPtr) string { return r.Template }),
-		column(rows, func(r receiptPtr) []byte { return r.Sealed }),
+		sparse(rows, func(r receiptPtr) ([]byte, bool) { return r.Sealed, r.Sealed != nil }),
 	}
 }
 
@@ -75,12 +95,12 @@ func archiveColumns(rows []receiptPtr) []any {
 	c = append(c, outcomeColumns(rows, func(r receiptPtr) *intent.Outcome { return r.Outcome })...)
 	return append(c,
 		b[26], // next_check
-		column(rows, func(r receiptPtr) pgtype.Text { return word(r.Parked.String()) }),
+		words(rows, func(r receiptPtr) string { return r.Parked.String() }),
 		b[27], // notify_at
 		column(rows, func(r receiptPtr) int32 { return int32(r.Notices) }),
 		column(rows, func(r receiptPtr) int32 { return int32(r.Checks) }),
 		column(rows, func(r receiptPtr) []byte { return people(r.ApprovedBy) }),
-		column(rows, func(r receiptPtr) pgtype.Text { return word(r.Doubt.String()) }),
+		words(rows, func(r receiptPtr) string { return r.Doubt.String() }),
 		b[28], b[29]) // template, sealed
 }
 
@@ -134,7 +154,7 @@ func settleColumns(moves []movePtr) []any {
 		column(moves, func(m movePtr) int64 { return m.RetryAfter.Microseconds() }),
 		column(moves, func(m movePtr) string { return m.Reason }),
 		column(moves, func(m movePtr) string { return m.SettledBy }),
-		column(moves, func(m movePtr) []byte { return m.Evidence }))
+		sparse(moves, func(m movePtr) ([]byte, bool) { return m.Evidence, m.Evidence != nil }))
 	c = append(c, outcomeColumns(moves, func(m movePtr) *intent.Outcome { return m.Outcome })...)
 	return append(c,
 		column(moves, func(m movePtr) pgtype.Timestamptz { return stamp(m.At) }),
@@ -144,9 +164,9 @@ func settleColumns(moves []movePtr) []any {
 			}
 			return 0
 		}),
-		column(moves, func(m movePtr) pgtype.Timestamptz { return stamp(m.Plan.NextCheck) }),
-		column(moves, func(m movePtr) pgtype.Text { return word(m.Plan.Parked.String()) }),
-		column(moves, func(m movePtr) pgtype.Timestamptz { return stamp(m.Plan.NotifyAt) }))
+		moments(moves, func(m movePtr) time.Time { return m.Plan.NextCheck }),
+		words(moves, func(m movePtr) string { return m.Plan.Parked.String() }),
+		moments(moves, func(m movePtr) time.Time { return m.Plan.NotifyAt }))
 }
 
 // fromWords lists the statuses that a move leads from, as the moves table has them.
