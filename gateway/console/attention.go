@@ -44,7 +44,7 @@ func (v *visit) item(r *intent.Receipt) item {
 	case intent.Unknown:
 		it.Since = v.when(r.UnknownSince)
 		if r.Checks > 0 {
-			it.Found = brief(r.Evidence)
+			it.Found = found(r.Evidence)
 		}
 	case intent.Started:
 		it.Since = v.when(r.StartedAt)

@@ -69,7 +69,7 @@ func (v *visit) decision(r *intent.Receipt, f form) *decision {
 		return nil
 	case r.Status == intent.AwaitingApproval:
 		d.Button, d.Mine = "Decide", slices.Contains(r.ApprovedBy, v.who.ID)
-		d.Choices = approvalChoices(r, d.Mine, v.now)
+		d.Choices = v.approvalChoices(r, d.Mine)
 	case r.Status == intent.Unknown:
 		d.Choices = v.unknownChoices(r)
 		t, ok := v.c.Catalogue.Tool(r.Tool)
@@ -83,17 +83,20 @@ func (v *visit) decision(r *intent.Receipt, f form) *decision {
 	return d
 }
 
-func approvalChoices(r *intent.Receipt, mine bool, now time.Time) []choice {
+func (v *visit) approvalChoices(r *intent.Receipt, mine bool) []choice {
 	yes := choice{Value: chooseApprove, Title: "Approve", Means: "Exactly these arguments are sent, once. Nobody can take it back from here.",
-		Advice: advised(r.Approve("", intent.Opening{At: now})), Grave: true}
+		Advice: advised(r.Approve("", intent.Opening{At: v.now})), Grave: true}
 	if r.Class != intent.Irreversible {
 		yes.Means = "Exactly these arguments are sent, once."
+	}
+	if t, ok := v.c.Catalogue.Tool(r.Tool); ok && t.Approval != nil && t.Approval.People > len(r.ApprovedBy)+1 {
+		yes.Means, yes.Advice = "Yours is the first of two approvals: nothing is sent before another person approves too.", advised(*r, nil)
 	}
 	if mine {
 		yes.Closed = "You have approved it already. Another person must approve it too."
 	}
 	return []choice{yes, {Value: chooseDecline, Title: "Decline", Means: "Nothing is sent, and these arguments are refused from now on.",
-		Advice: advised(r.Decline("operator", intent.ReasonDeclined, nil, now))}}
+		Advice: advised(r.Decline("operator", intent.ReasonDeclined, nil, v.now))}}
 }
 
 func (v *visit) unknownChoices(r *intent.Receipt) []choice {
@@ -126,7 +129,7 @@ func advised(after intent.Receipt, err error) string {
 	if advice := after.Advice(); advice != "" {
 		return advice
 	}
-	return "status: " + after.Status.String() + ", retry: " + after.RetryWord().String() + "."
+	return "The result that you give, with status " + after.Status.String() + " and retry " + after.RetryWord().String() + "; nothing besides."
 }
 
 // posted reads a decision's form. The error says what is wrong with it, for the person.
@@ -303,7 +306,7 @@ func (v *visit) showChanged(key intent.Key, f form, e *intent.Error) error {
 	var since []entry
 	for i := range audit { // all after the version that was seen; a lookup leaves it as it is
 		if audit[i].Before != "" && laterThan(audit[i].After, f.tag) {
-			since = append(since, v.entry(&audit[i]))
+			since = append(since, v.entry(&r, &audit[i]))
 		}
 	}
 	seen, _ := intent.ParseStatus(f.Seen)

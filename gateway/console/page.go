@@ -126,6 +126,14 @@ func (w when) Rel() string {
 	return span(w.now.Sub(w.At)) + " ago"
 }
 
+// Soon is how long until then; "now" once it is past.
+func (w when) Soon() string {
+	if w.At.After(w.now) {
+		return w.Rel()
+	}
+	return "now"
+}
+
 // Age is how long since, or until.
 func (w when) Age() string { return span(w.At.Sub(w.now).Abs()) }
 

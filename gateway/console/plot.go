@@ -126,10 +126,10 @@ func newPlot(title, means string, layers []layer, counts []intentstore.Count, si
 	return p
 }
 
-// niceTop is the next 2, 4 or 10 times a power of ten: an axis whose half is whole.
+// niceTop is the next 2, 4, 6 or 10 times a power of ten: an axis whose half is whole.
 func niceTop(n int64) int64 {
 	for unit := int64(1); ; unit *= 10 {
-		for _, m := range []int64{2, 4, 10} {
+		for _, m := range []int64{2, 4, 6, 10} {
 			if m*unit >= n {
 				return m * unit
 			}

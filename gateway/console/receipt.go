@@ -131,7 +131,7 @@ func (v *visit) showReceipt(status int, key intent.Key, f form) error {
 		p.Runs = append(p.Runs, v.execution(&runs[i]))
 	}
 	for i := range audit {
-		p.Entries = append(p.Entries, v.entry(&audit[i]))
+		p.Entries = append(p.Entries, v.entry(&r, &audit[i]))
 	}
 	line := v.timeline(&r, attempts, runs, audit)
 	p.Wide, p.Narrow = line.draw(1040), line.draw(344)
@@ -150,7 +150,7 @@ func (v *visit) told(r *intent.Receipt) string {
 	if advice := r.Advice(); advice != "" {
 		return advice
 	}
-	return "status: " + r.Status.String() + ", retry: " + r.RetryWord().String() + ". No further advice: the result speaks for itself."
+	return "The result above, and nothing besides."
 }
 
 func (v *visit) execution(x *intent.Execution) execution {
@@ -165,11 +165,11 @@ func (v *visit) execution(x *intent.Execution) execution {
 	return e
 }
 
-func (v *visit) entry(x *intent.Entry) entry {
+func (v *visit) entry(r *intent.Receipt, x *intent.Entry) entry {
 	e := entry{At: v.when(x.At), Who: x.Actor, What: actionWords[x.Action], Reason: words(x.Reason), Before: x.Before, After: x.After, Evidence: exact(x.Evidence), action: x.Action}
 	switch x.Action {
 	case intent.ActionLookup:
-		e.Reason = words(foundWords(x.Reason))
+		e.Reason = words(v.weighed(r, x))
 	case intent.ActionPark:
 		if why, err := intent.ParseParking(x.Reason); err == nil && why != 0 {
 			e.Reason = words(parkedWords[why])
@@ -184,15 +184,20 @@ func (v *visit) entry(x *intent.Entry) entry {
 	return e
 }
 
-// foundWords says what a lookup found; the words are bounded, a person's reason passes.
-func foundWords(s string) string {
-	switch s {
-	case "happened":
-		return "found: it happened"
-	case "absent":
-		return "found nothing there"
+// weighed says what a lookup found and what that was worth.
+func (v *visit) weighed(r *intent.Receipt, x *intent.Entry) string {
+	text := foundWords(x.Reason)
+	t, ok := v.c.Catalogue.Tool(r.Tool)
+	if x.Reason != "absent" || x.Before != x.After || !ok || t.Lookup == nil {
+		return text
 	}
-	return s
+	if counts := r.UnknownSince.Add(t.Lookup.SettleAfter); x.At.Before(counts) {
+		return text + ", which is too early to count (before " + v.when(counts).Clock() + ")"
+	}
+	if !t.Lookup.AbsenceIsProof {
+		return text + ", which proves nothing for this tool"
+	}
+	return text
 }
 
 // trace is a link to a trace viewer, "" where none is configured.

@@ -14,6 +14,8 @@ import (
 type story struct {
 	Head string // what is true
 	Next string // what happens next, or what to do
+	At   when   // a moment that follows Next, counted down where it is shown
+	Rest string // what follows the moment
 	Mine bool   // a person has to do something
 }
 
@@ -35,12 +37,12 @@ func (v *visit) story(r *intent.Receipt) story {
 	switch r.Doubt {
 	case intent.DoubtLateAnswer:
 		s.Head = "It may have happened twice. An earlier execution answered “done” after a later one had begun."
-		s.Next = "Look at " + v.place(r) + " whether there are two. Undo one there if so, then say below that you have seen to it."
-		s.Mine = true
+		s.Next = "Look at " + v.place(r) + " whether there are two. Undo one there if so, then record that you have seen to it."
+		s.Mine, s.At, s.Rest = true, when{}, ""
 	case intent.DoubtContradicted:
 		s.Head = "The downstream's late answer says the opposite of “" + statusWords(r.Status) + "”, which agents were told."
-		s.Next = "Look at " + v.place(r) + " what is true, put right what depends on it, then say below that you have seen to it."
-		s.Mine = true
+		s.Next = "Look at " + v.place(r) + " what is true, put right what depends on it, then record that you have seen to it."
+		s.Mine, s.At, s.Rest = true, when{}, ""
 	}
 	return s
 }
@@ -49,11 +51,14 @@ func (v *visit) standing(r *intent.Receipt) story {
 	switch r.Status {
 	case intent.AwaitingApproval:
 		s := story{Head: "Nothing has been sent. A person must approve these exact arguments first.", Mine: true}
-		if n := len(r.ApprovedBy); n > 0 {
+		switch t, ok := v.c.Catalogue.Tool(r.Tool); {
+		case len(r.ApprovedBy) > 0:
 			s.Head = "Nothing has been sent. " + strings.Join(r.ApprovedBy, ", ") + " approved; another person must approve too."
+		case ok && t.Approval != nil && t.Approval.People > 1:
+			s.Head = "Nothing has been sent. Two people must approve these exact arguments first."
 		}
 		if !r.NextCheck.IsZero() {
-			s.Next = "Without a decision it is rejected " + v.when(r.NextCheck).Rel() + "."
+			s.Next, s.At, s.Rest = "Without a decision it is rejected", v.when(r.NextCheck), "."
 		}
 		return s
 	case intent.Started:
@@ -102,17 +107,14 @@ func (v *visit) unknown(r *intent.Receipt) story {
 		s.Mine = true
 		why := parkedWords[r.Parked]
 		s.Head = "It may or may not have happened" + asked + ", and nothing more is tried: " + why + "."
-		s.Next = "Find out at " + v.place(r) + " whether it happened, then say so below."
+		s.Next = "Find out at " + v.place(r) + " whether it happened, then record it."
 	case !r.NextCheck.IsZero():
 		s.Head = "It may or may not have happened" + asked + "."
 		what := "asks " + v.place(r)
 		if t, ok := v.c.Catalogue.Tool(r.Tool); ok && t.OnUnknown == "retry" {
 			what = "sends it again under the same key to " + v.place(r)
 		}
-		s.Next = "The gateway " + what + " " + v.when(r.NextCheck).Rel() + ". You need not do anything."
-		if v.now.After(r.NextCheck) {
-			s.Next = "The gateway " + what + " now. You need not do anything."
-		}
+		s.Next, s.At, s.Rest = "The gateway "+what, v.when(r.NextCheck), ". You need not do anything."
 	}
 	return s
 }
@@ -156,4 +158,41 @@ var actionWords = map[intent.Action]string{
 	intent.ActionPark: "left to a person", intent.ActionApprove: "approved", intent.ActionDecline: "declined",
 	intent.ActionExpire: "approval ran out", intent.ActionResolve: "resolved", intent.ActionWait: "told to keep waiting",
 	intent.ActionLateAnswer: "late answer", intent.ActionAcknowledge: "doubt seen to",
+}
+
+var whyWords = map[string]string{
+	"happened": "it happened", "absent": "nothing there", "not_sent": "no connection", "timeout": "no answer in time", "no_answer": "the connection broke",
+	"too_long": "the answer was too long to read", "http_status": "a status that tells nothing", "not_json": "the answer was not JSON", "malformed": "the answer was broken JSON",
+	"rule_error": "a rule failed on the answer", "contradiction": "both rules were true", "no_rule_matched": "no rule fitted the answer",
+	"breaker_open": "not asked, the breaker is open", "no_permit": "not asked, too many lookups at once", "request": "the arguments do not make the request",
+}
+
+// foundWords says what a lookup found. Its words are bounded; a person's reason passes.
+func foundWords(s string) string {
+	if w, ok := whyWords[s]; ok {
+		return w
+	}
+	return s
+}
+
+// found is a lookup's evidence in one line; evidence of another form is shown as it is.
+func found(evidence []byte) []piece {
+	e, err := intent.Parse(evidence)
+	why := e.Member("why").Text()
+	if why == "" {
+		why = e.Member("proof").Text()
+	}
+	if err != nil || whyWords[why] == "" {
+		return brief(evidence)
+	}
+	line := whyWords[why]
+	if status := e.Member("http_status").Text(); status != "" && status != "0" {
+		line = "answered " + status + ": " + line
+	}
+	if excerpt := e.Member("body").Member("excerpt").Text(); excerpt != "" {
+		line += " — " + excerpt
+	}
+	p := &printer{left: 300, flat: true}
+	p.plain("", line)
+	return p.pieces
 }

@@ -174,7 +174,7 @@
     for (const t of document.querySelectorAll("time[data-rel]")) {
       const d = Date.parse(t.dateTime) - now;
       const s = span(Math.abs(d));
-      const text = t.dataset.rel === "age" ? s : d > 0 ? "in " + s : s + " ago";
+      const text = t.dataset.rel === "age" ? s : d > 0 ? "in " + s : t.dataset.rel === "soon" ? "now" : s + " ago";
       if (t.textContent !== text) t.textContent = text;
     }
   }, 1000);
