@@ -140,3 +140,40 @@ func TestSealedArgumentsAreSent(t *testing.T) {
 		b.close()
 	})
 }
+
+// A caller that said how long it waits gets the result of what a person approves meanwhile;
+// one that did not is told at once where to ask.
+func TestCallersWaitForApproval(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		a, b := w.replica("a"), w.replica("b")
+		began := time.Now()
+		told := b.Do(t.Context(), w.call("wire", `{"id":1}`))
+		if told.Receipt.Status != intent.AwaitingApproval || time.Since(began) > time.Second {
+			t.Fatalf("%s after %v", told.Receipt.Status, time.Since(began))
+		}
+		answers := make(chan once.Answer)
+		for _, r := range []*replica{a, b} {
+			go func() {
+				patient := w.call("wire", `{"id":1}`)
+				patient.Patient = true
+				answers <- r.Do(t.Context(), patient)
+			}()
+		}
+		time.Sleep(20 * time.Second)
+		if _, err := a.Approve(t.Context(), a.order(told.Receipt.Key, "yes"), told.Receipt.Fingerprint, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if got := <-answers; got.Receipt.Status != intent.Completed || !got.Replayed || got.Decision != intent.Collapsed {
+				t.Errorf("%s, replayed %v, %s", got.Receipt.Status, got.Replayed, got.Decision)
+			}
+		}
+		if d := time.Since(began); d > 25*time.Second || w.effect.total() != 1 {
+			t.Errorf("after %v, %d effects", d, w.effect.total())
+		}
+		a.close()
+		b.close()
+	})
+}
