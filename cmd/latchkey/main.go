@@ -28,6 +28,7 @@ func commands() []*cobra.Command {
 		newServeCmd(),
 		newCheckCmd(),
 		newMigrateCmd(),
+		newReceiptsCmd(),
 		newVersionCmd(),
 	}
 }
