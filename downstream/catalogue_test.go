@@ -160,6 +160,11 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		{"tools.send.lookup.absence_is_proof", down(same), tool(func(s *ToolSpec) {
 			s.Lookup = &LookupSpec{Request: RequestSpec{Method: "GET", Path: "/"}, CompletedWhen: "true", AbsenceIsProof: true}
 		})},
+		{"tools.send.lookup.reexecute_when_absent", down(same), tool(func(s *ToolSpec) {
+			s.Lookup = &LookupSpec{Request: RequestSpec{Method: "GET", Path: "/"}, CompletedWhen: "true", ReexecuteWhenAbsent: true}
+		})},
+		{"tools.send.approval.people", down(same), tool(func(s *ToolSpec) { s.Approval = &ApprovalSpec{People: 3} })},
+		{"tools.send.approval.people", down(same), tool(func(s *ToolSpec) { s.Approval = &ApprovalSpec{People: -1} })},
 		{"tools.send.approval.expires", down(same), tool(func(s *ToolSpec) { s.Approval = &ApprovalSpec{Expires: -1} })},
 		{"tools.send.approval", down(same), tool(func(s *ToolSpec) { s.Class, s.Approval = "read_only", &ApprovalSpec{} })},
 		{"downstreams.mail.base_url", down(func(s *Spec) { s.BaseURL = "mail.example.com" }), tool(fine)},

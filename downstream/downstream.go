@@ -7,6 +7,7 @@
 //	Client.Admit     is there a permit, is the breaker closed?      nothing was sent
 //	Client.Execute   one request, written at most once              Observed: facts
 //	Classify         what do the facts mean (DESIGN §5)?            Verdict
+//	Client.Lookup    where that is unknown: did it happen?          Finding
 //
 // Two facts carry the promise. An effect's bytes are written at most once per Execute:
 // conn.exchange holds the only write, and the client goes round again only when the counted

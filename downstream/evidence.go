@@ -57,7 +57,7 @@ func (w *witness) finds(j judged) Finding {
 	t := w.call.Tool
 	hide, sure := t.masker(w.call.Args)
 	doc := evidence{
-		At: intent.Micros(w.at), Request: cut8(hide.text(w.asked()), maxAsked), HTTPStatus: w.saw.HTTPStatus,
+		At: intent.Micros(w.at), Request: cut8(w.asked(), maxAsked), HTTPStatus: w.saw.HTTPStatus,
 		ContentType: cut8(hide.text(w.saw.Header.Get("Content-Type")), 100),
 		Proof:       j.proof.String(), Rule: j.rule, Why: j.why, Detail: cut8(hide.text(j.detail), maxDetail),
 	}
@@ -71,9 +71,13 @@ func (w *witness) finds(j judged) Finding {
 	return Finding{Proof: j.proof, Outcome: j.outcome, Evidence: b, Why: j.why}
 }
 
-// asked is the request's method and path, with redacted arguments masked.
+// asked is the request's method and path, with redacted arguments masked. What else it holds
+// is in the receipt anyway.
 func (w *witness) asked() string {
-	t, f := w.call.Tool, filling{args: w.call.Tool.Rules.Redacted(w.call.Args), runID: w.call.RunID, stepID: w.call.StepID}
+	t, f := w.call.Tool, filling{args: w.call.Args, runID: w.call.RunID, stepID: w.call.StepID}
+	for _, p := range t.Rules.Redact {
+		f.args = f.args.Edit(p, maskLeaves)
+	}
 	if w.call.Key != (intent.Key{}) {
 		f.key = w.call.Key.String()
 	}
@@ -82,7 +86,26 @@ func (w *witness) asked() string {
 	if target, err := t.asks.appendTarget(b, &f); err == nil {
 		b = target
 	}
-	return string(b)
+	return strings.ReplaceAll(string(b), "%5Bredacted%5D", redacted)
+}
+
+// maskLeaves keeps the shape, so that a template that takes a part of it can be filled in.
+func maskLeaves(v intent.Value) intent.Value {
+	switch v.Kind() {
+	case intent.Array:
+		items := make([]intent.Value, len(v.Items()))
+		for i, item := range v.Items() {
+			items[i] = maskLeaves(item)
+		}
+		return intent.ArrayValue(items...)
+	case intent.Object:
+		members := make([]intent.Member, len(v.Members()))
+		for i, member := range v.Members() {
+			members[i] = intent.Member{Name: member.Name, Value: maskLeaves(member.Value)}
+		}
+		return intent.ObjectValue(members...)
+	}
+	return intent.StringValue(redacted)
 }
 
 func (w *witness) excerpt(hide masker, sure bool) *excerpt {

@@ -126,8 +126,17 @@ func (n exactNumber) Equal(other ref.Val) ref.Val {
 func (n exactNumber) Type() ref.Type { return exactNumberType }
 func (n exactNumber) Value() any     { return string(n) }
 
+// maxPicked bounds what a result rule may pick, in bytes of JSON: a rule can name the same
+// part of an answer again and again at no cost.
+const maxPicked = 2 * lookupCap
+
+var errPicked = errors.New("it picks too much")
+
 // append writes what a rule gave as JSON.
 func (e *exact) append(b []byte, v ref.Val) ([]byte, error) {
+	if len(b) > maxPicked {
+		return nil, errPicked
+	}
 	switch v := v.(type) {
 	case object:
 		return v.value.AppendJSON(b), nil

@@ -10,7 +10,7 @@ type Spec struct {
 	Name        string
 	BaseURL     string
 	Timeout     time.Duration // default for its tools
-	MaxInFlight int           // concurrency permits
+	MaxInFlight int           // concurrency permits; lookups have an eighth of that on top, 1 to 16
 	Headers     map[string]string
 	Breaker     BreakerSpec
 }
@@ -71,12 +71,15 @@ type ForwardKeySpec struct {
 	For     time.Duration
 }
 
-// LookupSpec says how to ask whether the action happened. The three rules are CEL.
+// LookupSpec says how to ask whether the action happened. The three rules are CEL over
+// response (status, headers with names in lower case, body: null where it is not JSON), args,
+// key, run_id and step_id. SettleAfter and GiveUpAfter count from when the outcome became
+// unknown, which is later than when the request was sent.
 type LookupSpec struct {
 	Request        RequestSpec
-	SettleAfter    time.Duration
-	Every          time.Duration
-	GiveUpAfter    time.Duration
+	SettleAfter    time.Duration // from then on absence counts
+	Every          time.Duration // between lookups, at first
+	GiveUpAfter    time.Duration // then a person decides
 	CompletedWhen  string
 	Result         string
 	AbsentWhen     string

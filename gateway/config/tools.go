@@ -8,7 +8,8 @@ type Downstream struct {
 	BaseURL string `yaml:"base_url"`
 	// Timeout is how long its tools wait for an answer unless they say otherwise.
 	Timeout time.Duration `yaml:"timeout" default:"30s" min:"1ms"`
-	// MaxInFlight is how many requests this replica has open to it at once.
+	// MaxInFlight is how many calls this replica has open to it at once. Lookups have an
+	// eighth of that on top, at least 1 and at most 16, so that neither waits for the other.
 	MaxInFlight int `yaml:"max_in_flight" default:"256" min:"1"`
 	// Headers are sent with every request. Default: none.
 	Headers map[string]string `yaml:"headers"`
@@ -102,19 +103,26 @@ type ForwardKey struct {
 }
 
 // Lookup asks whether the action happened. The three rules are CEL expressions over
-// response.status, response.headers and response.body.
+// response.status, response.headers (names in lower case), response.body (null where it is
+// not JSON), args, key, run_id and step_id. They are not evaluated on an answer that proves
+// nothing: 5xx, 3xx, 401, 403, 407, 408, 425, 429, longer than 1 MiB, cut short, or not JSON
+// (but for plain text outside 2xx). Nor does one prove anything on which a rule is in error,
+// or both are true.
 type Lookup struct {
 	// Request is the question; it must have no effect. Required.
 	Request Request `yaml:"request"`
-	// SettleAfter is how long the downstream may take to show an action.
+	// SettleAfter is how long the downstream may take to show an action. It counts from when
+	// the outcome became unknown, which is later than the request was sent; from then on
+	// absence counts.
 	SettleAfter time.Duration `yaml:"settle_after" default:"60s" min:"1ms"`
 	// Every is the pause between two questions at first; then it backs off.
 	Every time.Duration `yaml:"every" default:"5s" min:"1ms"`
-	// GiveUpAfter is when the key is parked for a person.
+	// GiveUpAfter, also counted from then, is when the key is parked for a person.
 	GiveUpAfter time.Duration `yaml:"give_up_after" default:"24h" min:"1s"`
 	// CompletedWhen is true when the answer shows that it happened. Required.
 	CompletedWhen string `yaml:"completed_when"`
-	// Result picks the result from the answer. Default: the answer's body.
+	// Result picks the result from the answer; numbers keep their digits. Default: the
+	// answer's body.
 	Result string `yaml:"result"`
 	// AbsentWhen is true when the answer shows no trace of it. Default: never.
 	AbsentWhen string `yaml:"absent_when"`
