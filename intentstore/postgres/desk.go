@@ -58,8 +58,9 @@ func (s *Store) Replace(ctx context.Context, was, now intent.Receipt, entry *int
 	return a.row, errors.Join(err, a.result)
 }
 
-// countLosses counts the executions of a batch that ended unknown. It is a number for people:
-// it is not waited for, and one that cannot be written is lost.
+// countLosses counts the executions of a batch that ended unknown, in a commit of its own
+// that does not wait for the disk: replicas would otherwise queue for one row of counts while
+// they hold intents locked. It is a number for people; one that cannot be written is lost.
 func (s *Store) countLosses(ops []*op) {
 	var lost []intentstore.MinuteCount
 	for _, o := range ops {
