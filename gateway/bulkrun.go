@@ -68,6 +68,7 @@ func (g *Gateway) runBulk(c *gin.Context) {
 	ctx := c.Request.Context()
 	summary := bulkSummary{Summary: true, Total: len(items), Results: map[string]int{}}
 	write := func(line any) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(slowWrite)) // who does not read has left
 		text, err := json.Marshal(line)
 		if err == nil {
 			_, err = c.Writer.Write(append(text, '\n'))

@@ -16,7 +16,7 @@ const (
 	// catchUpMost is how many changes a watcher gets that comes back after a while. Who was
 	// away for longer reads the list instead; the event "missed" says so.
 	catchUpMost = 5000
-	slowWrite   = 30 * time.Second
+	slowWrite   = 30 * time.Second // a client that takes nothing for so long is gone
 )
 
 type changeJSON struct {
