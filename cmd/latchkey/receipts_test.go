@@ -260,7 +260,9 @@ func TestReceiptsWithoutAGateway(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"and is no gateway's API":      func(w http.ResponseWriter, r *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) },
 		"did not answer with receipts": func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") },
-		"answered 307":                 func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect) },
+		"answered 307": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		},
 		"answered 503 not_sent: Later.": func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(503)
 			io.WriteString(w, `{"status":503,"code":"not_sent","detail":"Later."}`)
