@@ -28,6 +28,7 @@ type item struct {
 	ETag          string
 	Gone          bool // shown only because it was shown before
 	Where         string
+	Act           string // what the button on its row says
 }
 
 func (v *visit) item(r *intent.Receipt) item {
@@ -39,6 +40,16 @@ func (v *visit) item(r *intent.Receipt) item {
 	}
 	if r.Parked != 0 {
 		it.Parked = "parked"
+	}
+	switch {
+	case !v.mayDecide():
+		it.Act = "Look"
+	case r.Doubt != 0:
+		it.Act = "See to it"
+	case r.Status == intent.AwaitingApproval:
+		it.Act = "Review"
+	default:
+		it.Act = "Decide"
 	}
 	switch r.Status {
 	case intent.Unknown:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	cdpage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -22,9 +23,10 @@ import (
 
 // browser is one tab of a real Chromium in front of a world.
 type browser struct {
-	t    *testing.T
-	ctx  context.Context
-	base string
+	t     *testing.T
+	ctx   context.Context
+	base  string
+	other string // a site that the test itself goes to
 
 	mu       sync.Mutex
 	requests []string
@@ -92,7 +94,7 @@ func (w *world) browse(t *testing.T) *browser {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, r := range b.requests {
-			if !strings.HasPrefix(r, b.base+Prefix) && !strings.HasPrefix(r, "about:") {
+			if !strings.HasPrefix(r, b.base+Prefix) && !strings.HasPrefix(r, "about:") && (b.other == "" || !strings.HasPrefix(r, b.other)) {
 				t.Errorf("a request left the console: %s", r)
 			}
 		}
@@ -174,6 +176,20 @@ func (b *browser) click(selector string) {
 func (b *browser) keys(keys string) {
 	b.t.Helper()
 	b.do(chromedp.KeyEvent(keys))
+}
+
+// press presses one key as a keyboard does: a page that handles it keeps it from being typed.
+func (b *browser) press(key string) {
+	b.t.Helper()
+	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		p := input.DispatchKeyEventParams{Type: kind, Key: key}
+		if kind == input.DispatchKeyEventTypeKeyDown {
+			p.Text = key
+		}
+		if _, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, p); err != nil {
+			b.t.Fatal(err)
+		}
+	}
 }
 
 func (b *browser) text(selector string) string {

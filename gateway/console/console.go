@@ -169,7 +169,7 @@ func address(file string) (string, error) {
 
 // parse reads the templates: each page with the layout and the parts that all share.
 func (c *Console) parse() error {
-	shared, err := template.New("").Funcs(template.FuncMap{"static": address, "prefix": func() string { return Prefix }, "dict": dict}).
+	shared, err := template.New("").Funcs(template.FuncMap{"static": address, "prefix": func() string { return Prefix }, "dict": dict, "seen": words}).
 		ParseFS(files, "templates/layout.html", "templates/parts.html")
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ type choice struct {
 // decision is the form by which a person decides about one receipt.
 type decision struct {
 	Choices  []choice
-	Button   string
+	Ask      string // for the reason
 	Form     form
 	Lookup   bool   // a lookup can be made now
 	Doubt    string // there is a doubt to see to
@@ -63,12 +63,12 @@ type form struct {
 
 // decision returns the form for a receipt; nil when nothing is to be decided.
 func (v *visit) decision(r *intent.Receipt, f form) *decision {
-	d := &decision{Form: f, Doubt: doubtWords[r.Doubt], Approved: r.ApprovedBy, Button: "Record this decision", Waits: waits}
+	d := &decision{Form: f, Doubt: doubtWords[r.Doubt], Approved: r.ApprovedBy, Ask: "How do you know?", Waits: waits}
 	switch {
 	case r.Expired:
 		return nil
 	case r.Status == intent.AwaitingApproval:
-		d.Button, d.Mine = "Decide", slices.Contains(r.ApprovedBy, v.who.ID)
+		d.Ask, d.Mine = "Why?", slices.Contains(r.ApprovedBy, v.who.ID)
 		d.Choices = v.approvalChoices(r, d.Mine)
 	case r.Status == intent.Unknown:
 		d.Choices = v.unknownChoices(r)

@@ -150,7 +150,7 @@ func (v *visit) told(r *intent.Receipt) string {
 	if advice := r.Advice(); advice != "" {
 		return advice
 	}
-	return "The result above, and nothing besides."
+	return "The result itself; it needs no advice."
 }
 
 func (v *visit) execution(x *intent.Execution) execution {

@@ -27,7 +27,7 @@ func (w *world) night(t testing.TB) night {
 	for i, after := range []time.Duration{65, 95, 170} {
 		r := n.looked
 		w.note(&r, intent.ActionLookup, intent.ActorGateway, []string{"no_answer", "http_status", "absent"}[i], r.Standing(),
-			[]byte(fmt.Sprintf(`{"http_status":%d}`, []int{0, 502, 200}[i])), r.CreatedAt.Add(after*time.Second))
+			fmt.Appendf(nil, `{"http_status":%d}`, []int{0, 502, 200}[i]), r.CreatedAt.Add(after*time.Second))
 	}
 
 	card := begun("3", "charge_card", `{"customer":"cus_8841","amount":"129.00","currency":"EUR","card_number":"[redacted]"}`, 26*time.Hour)

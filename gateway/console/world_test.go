@@ -73,7 +73,7 @@ func (l *ledger) put(r intent.Receipt, decisions ...intent.Decision) intent.Rece
 	for i, d := range decisions {
 		at := r.CreatedAt.Add(time.Duration(i) * 700 * time.Millisecond)
 		l.attempts[r.Key] = append(l.attempts[r.Key], intent.Attempt{Key: r.Key, Tenant: r.Tenant, Tool: r.Tool, At: at, Decision: d, Replica: "gw-" + string(rune('a'+i%3)),
-			Region: "eu-west-1", Credential: "fleet-a", TraceID: fmt.Sprintf("%08x%024x", 0x9c41f0a2+i*7919, 0xabc00+i), SpanID: "00f067aa0ba902b7"})
+			Region: "eu-west-1", Credential: "fleet-a", TraceID: fmt.Sprintf("%08x%x", 0x9c41f0a2+i*7919, r.Key[:12]), SpanID: "00f067aa0ba902b7"})
 		l.changes = append(l.changes, intentstore.Change{At: at, Key: r.Key, Tool: r.Tool, Kind: "attempt", Word: d.String()})
 	}
 	return r
