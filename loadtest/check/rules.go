@@ -219,7 +219,11 @@ func mismatchDue(f *facts) []string {
 	for _, attempts := range f.attempts {
 		for _, a := range attempts {
 			if conflicted(a) && !slices.ContainsFunc(attempts, func(b history.Attempt) bool { return b.Wording != a.Wording && b.Sent.Before(a.Got) }) {
-				l.add("%s %s: refused with %s, and was never worded otherwise", a.Tool, a.Ref, a.Code)
+				l.add("%s %s: refused with %s at %s, and was never worded otherwise; key %.8s, earlier %.8s of %s", a.Tool, a.Ref, a.Code,
+					a.Got.Format(time.StampMicro), a.Key, a.Earlier, f.receipts[a.Earlier].Ref)
+			}
+			if r, ok := f.receipts[a.Earlier]; ok && r.Ref != a.Ref {
+				l.add("%s %s: its step conflict names key %.8s, of %s", a.Tool, a.Ref, a.Earlier, r.Ref)
 			}
 		}
 	}

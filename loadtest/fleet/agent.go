@@ -83,7 +83,7 @@ func (a *agent) live(ctx context.Context) {
 		case notDone:
 			a.correct()
 		}
-		pause(ctx, time.Duration(100+a.rng.IntN(900))*time.Millisecond)
+		pause(ctx, a.Patience/10+time.Duration(a.rng.Int64N(int64(a.Patience)*9/10)))
 		if k != notDone && a.rng.Float64() < a.Habits.Rewords {
 			a.reword()
 		}
@@ -95,7 +95,7 @@ func (a *agent) live(ctx context.Context) {
 
 // library is one call of a client library: it tries again by itself, with the same bytes.
 func (a *agent) library(ctx context.Context, why history.Why, host int) reply {
-	backoff := 150 * time.Millisecond
+	backoff := a.Patience * 15 / 100
 	for try := 1; ; try++ {
 		r := a.try(ctx, why, host)
 		again := r.HTTP == 0 || r.HTTP == http.StatusRequestTimeout || r.HTTP == http.StatusConflict ||
@@ -105,7 +105,7 @@ func (a *agent) library(ctx context.Context, why history.Why, host int) reply {
 		}
 		wait := backoff/2 + time.Duration(a.rng.Int64N(int64(backoff)))
 		if a.it.Obeys {
-			wait = max(wait, min(r.retryAfter, 2*time.Second))
+			wait = max(wait, min(r.retryAfter, 2*a.Patience))
 		}
 		pause(ctx, wait)
 		backoff *= 3
@@ -134,7 +134,7 @@ func (a *agent) try(ctx context.Context, why history.Why, host int) reply {
 
 // ask finds out about the earlier call that stands in the way. It says whether it did.
 func (a *agent) ask(ctx context.Context, r reply) bool {
-	key := r.earlier
+	key := r.Earlier
 	if key == "" {
 		key = r.Key
 	}
@@ -153,7 +153,7 @@ func (a *agent) poll(ctx context.Context, key string) {
 		if ok && (r.Status == "completed" || r.Status == "rejected") {
 			return
 		}
-		pause(ctx, 200*time.Millisecond)
+		pause(ctx, a.Patience/5)
 	}
 }
 

@@ -50,7 +50,6 @@ type reply struct {
 	history.Attempt
 	noRetry    bool // X-Should-Retry: false
 	retryAfter time.Duration
-	earlier    string // earlier_key of a step conflict
 }
 
 // receiptJSON is what the contract says of receipts and problems, as far as agents read it.
@@ -171,7 +170,7 @@ func (r *reply) read(body []byte, h http.Header) {
 		r.Err = fmt.Sprintf("not JSON: %.80q", body)
 		return
 	}
-	r.Retry, r.Code, r.Replayed, r.Durable, r.earlier = got.Retry, got.Code, got.Replayed, got.Durable, got.EarlierKey
+	r.Retry, r.Code, r.Replayed, r.Durable, r.Earlier = got.Retry, got.Code, got.Replayed, got.Durable, got.EarlierKey
 	if got.Key != nil {
 		r.Key = *got.Key
 	}

@@ -36,7 +36,7 @@ func (f *Fleet) find(ctx context.Context, it Intent, key string) (history.Receip
 			found = list
 			break
 		}
-		pause(ctx, 300*time.Millisecond)
+		pause(ctx, f.Patience*3/10)
 	}
 	for _, status := range []string{"completed", "started", "unknown", "awaiting_approval", "rejected"} {
 		for _, r := range found {

@@ -28,7 +28,8 @@ type Attempt struct {
 	Key      string `json:"key,omitempty"`
 	Status   string `json:"status,omitempty"` // of the receipt; "" where there is none
 	Retry    string `json:"retry,omitempty"`
-	Code     string `json:"code,omitempty"` // of a problem
+	Code     string `json:"code,omitempty"`    // of a problem
+	Earlier  string `json:"earlier,omitempty"` // the key that a step conflict names
 	Replayed bool   `json:"replayed,omitempty"`
 	Durable  bool   `json:"durable,omitempty"`
 	Result   string `json:"result,omitempty"` // Digest of the outcome
