@@ -132,7 +132,7 @@ func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *proces
 	p.background(ctx, sweeper.Run)
 	p.background(ctx, reconciler.Run)
 	if n := cfg.Notify; n != nil {
-		notifier, err := notify.New(notify.Options{Desk: store, URL: n.URL, Secret: n.Secret, Log: log})
+		notifier, err := notify.New(notify.Options{Desk: store, URL: n.URL, Secret: n.Secret, Events: n.Events, Log: log})
 		if err != nil {
 			return p, err
 		}

@@ -19,6 +19,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,7 @@ type Options struct {
 	Desk    Desk
 	URL     string        // where messages are posted; http or https
 	Secret  string        // "whsec_" and the base64 of 24 to 64 bytes
+	Events  []string      // which words of What are told; nil: all
 	Console string        // base of the console's links, such as https://latchkey.example.com/console; "": none
 	Timeout time.Duration // of one request; 0: 10 s
 	Every   time.Duration // between two looks at the store; 0: 2 s
@@ -164,7 +166,8 @@ func (n *Notifier) Pass(ctx context.Context) error {
 func (n *Notifier) tell(ctx context.Context, row intent.Receipt) error {
 	now := n.Now()
 	why := What(&row)
-	if why == "" || n.gone.Load() { // nothing to tell any more, or nobody to tell it to
+	if why == "" || n.gone.Load() || n.Events != nil && !slices.Contains(n.Events, why) {
+		// Nothing to tell any more, nobody to tell it to, or nobody who wants to know.
 		return n.clear(ctx, row)
 	}
 	if row.Notices >= len(delays) {

@@ -265,6 +265,23 @@ func TestWhatIsTold(t *testing.T) {
 	}
 }
 
+// Who asked for some events gets no others, and what nobody asked for is not kept waiting.
+func TestEventsThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	parked, waits := d.parked(1), d.waiting(2)
+	d.pass(d.notifier(func(o *notify.Options) { o.Events = []string{notify.AwaitingApproval} }))
+	d.counts(1, map[string]int{notify.Sent: 1})
+	if body := string(d.requests()[0].body); !strings.Contains(body, "receipt.awaiting_approval") {
+		t.Errorf("told %s", body)
+	}
+	for _, r := range []intent.Receipt{parked, waits} {
+		if row := d.row(r); !row.NotifyAt.IsZero() {
+			t.Errorf("%s is still to be told at %v", row.Status, row.NotifyAt)
+		}
+	}
+}
+
 func TestAReceiverThatFails(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
