@@ -179,8 +179,8 @@ func (c *Console) bulkRun(v *visit) error {
 func (v *visit) bulkStep(text, choice, reason string) outcome {
 	hex, version, _ := strings.Cut(text, "@")
 	key, err := intent.ParseKey(hex)
-	tag, bad := parseTag(version)
-	if err != nil || bad != nil {
+	tag := parseTag(version)
+	if err != nil || tag == nil {
 		return outcome{Text: "skipped: this line of the form was not whole"}
 	}
 	o := outcome{Key: key.String(), Short: key.Short()}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -132,47 +131,51 @@ func advised(after intent.Receipt, err error) string {
 	return "The result that you give, with status " + after.Status.String() + " and retry " + after.RetryWord().String() + "; nothing besides."
 }
 
-// posted reads a decision's form. The error says what is wrong with it, for the person.
-func (v *visit) posted() (form, error) {
+const (
+	noVersion     = "The form does not say which version was shown. Load the receipt again."
+	noFingerprint = "The form does not say which arguments were shown. Load the receipt again."
+)
+
+// posted reads a decision's form; f.Problem says what is wrong with it, for the person.
+func (v *visit) posted() (f form) {
 	r := v.r
-	f := form{Choice: r.PostFormValue("choice"), Reason: strings.TrimSpace(r.PostFormValue("reason")), Result: strings.TrimSpace(r.PostFormValue("result")),
+	f = form{Choice: r.PostFormValue("choice"), Reason: strings.TrimSpace(r.PostFormValue("reason")), Result: strings.TrimSpace(r.PostFormValue("result")),
 		Wait: r.PostFormValue("wait"), Tag: r.PostFormValue("tag"), Seen: r.PostFormValue("seen")}
-	var err error
-	if f.tag, err = parseTag(f.Tag); err != nil {
-		return f, err
-	}
+	f.tag = parseTag(f.Tag)
 	if s := r.PostFormValue("fingerprint"); s != "" {
 		digest, err := intent.ParseKey(strings.TrimPrefix(s, "sha256:"))
 		if err != nil {
-			return f, errors.New("The form does not say which arguments were shown. Load the receipt again.")
+			f.Problem = noFingerprint
+			return f
 		}
-		f.fingerprint = intent.Fingerprint(digest)
-		f.hasFingerprint = true
+		f.fingerprint, f.hasFingerprint = intent.Fingerprint(digest), true
 	}
 	switch {
+	case f.tag == nil:
+		f.Problem = noVersion
 	case f.Choice == "":
-		return f, errors.New("Choose what is true first.")
+		f.Problem = "Choose what is true first."
 	case f.Reason == "":
-		return f, errors.New("Say how you know: the reason is kept with the receipt.")
+		f.Problem = "Say how you know: the reason is kept with the receipt."
 	case len(f.Reason) > 1000:
-		return f, errors.New("The reason may be up to 1000 bytes long.")
+		f.Problem = "The reason may be up to 1000 bytes long."
 	case f.Choice == chooseHappened && f.Result != "":
 		if _, err := intent.Parse([]byte(f.Result)); err != nil {
-			return f, fmt.Errorf("The result is not JSON that can be kept exactly: %w.", err)
+			f.Problem = "The result is not JSON that can be kept exactly: " + err.Error() + "."
 		}
 	}
-	return f, nil
+	return f
 }
 
-// parseTag reads "<fence>.<version>", what a page showed.
-func parseTag(s string) (*once.Tag, error) {
+// parseTag reads "<fence>.<version>", what a page showed; nil for anything else.
+func parseTag(s string) *once.Tag {
 	fence, version, _ := strings.Cut(s, ".")
 	f, errF := strconv.ParseUint(fence, 10, 64)
 	n, errN := strconv.ParseUint(version, 10, 64)
 	if errF != nil || errN != nil {
-		return nil, errors.New("The form does not say which version was shown. Load the receipt again.")
+		return nil
 	}
-	return &once.Tag{Fence: f, Version: n}, nil
+	return &once.Tag{Fence: f, Version: n}
 }
 
 // decide carries out what was chosen. A form that lacks something is shown again; a receipt
@@ -182,9 +185,8 @@ func (c *Console) decide(v *visit) error {
 	if err != nil {
 		return err
 	}
-	f, bad := v.posted()
-	if bad != nil {
-		f.Problem = bad.Error()
+	f := v.posted()
+	if f.Problem != "" {
 		return v.showReceipt(http.StatusBadRequest, key, f)
 	}
 	err = v.carryOut(key, f)
@@ -212,7 +214,7 @@ func (v *visit) carryOut(key intent.Key, f form) error {
 	switch f.Choice {
 	case chooseApprove:
 		if !f.hasFingerprint {
-			return intent.Errorf(intent.BadRequest, nil, "The form does not say which arguments were shown. Load the receipt again.")
+			return intent.Errorf(intent.BadRequest, nil, noFingerprint)
 		}
 		_, err = e.Approve(v.ctx(), order, f.fingerprint, approveWait)
 	case chooseDecline:
@@ -275,8 +277,8 @@ func (v *visit) simply(done string, act func(once.Order) (intent.Receipt, error)
 		return err
 	}
 	f := form{Choice: done, Reason: strings.TrimSpace(v.r.PostFormValue("reason")), Tag: v.r.PostFormValue("tag"), Seen: v.r.PostFormValue("seen")}
-	if f.tag, err = parseTag(f.Tag); err != nil {
-		return intent.Errorf(intent.BadRequest, nil, err.Error())
+	if f.tag = parseTag(f.Tag); f.tag == nil {
+		return intent.Errorf(intent.BadRequest, nil, noVersion)
 	}
 	if done == "settled" && f.Reason == "" {
 		f.Problem = "Say what you found and did: the reason is kept with the receipt."
@@ -326,6 +328,6 @@ var choiceWords = map[string]string{chooseApprove: "approve", chooseDecline: "de
 // laterThan says whether a standing ("unknown 1.4") is of a later version than the tag.
 func laterThan(standing string, tag *once.Tag) bool {
 	_, version, _ := strings.Cut(standing, " ")
-	t, err := parseTag(version)
-	return err == nil && (t.Fence > tag.Fence || t.Fence == tag.Fence && t.Version > tag.Version)
+	t := parseTag(version)
+	return t != nil && (t.Fence > tag.Fence || t.Fence == tag.Fence && t.Version > tag.Version)
 }

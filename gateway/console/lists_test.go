@@ -123,7 +123,7 @@ func TestAttentionGroupsAndKeeps(t *testing.T) {
 	}
 	// What was in sight and is settled by now stays, and is told as such.
 	page = v.page("/attention?keep=" + n.done.Key.String() + "&keep=" + n.parked.Key.String() + "&keep=bad")
-	if !strings.Contains(page, `gone" id="r-`+n.done.Key.String()) || strings.Count(page, "r-"+n.parked.Key.String()) != 1 {
+	if !strings.Contains(page, `gone w-completed" id="r-`+n.done.Key.String()) || strings.Count(page, "r-"+n.parked.Key.String()) != 1 {
 		t.Error("a row that was in sight is not kept once")
 	}
 	empty := newWorld(t)

@@ -43,7 +43,7 @@ func (w *world) night(t testing.TB) night {
 	w.put(n.wire, intent.Pending)
 	r := n.wire
 	w.note(&r, intent.ActionApprove, "otto", "agreed with finance by phone", "awaiting_approval 1.1", nil, now.Add(-6*time.Minute))
-	w.put(awaiting(begun("w2", "wire_transfer", `{"iban":"FR7630006000011234567890189","name":"Acme‮EMCA","amount":"80.00","currency":"EUR"}`, time.Minute), 59*time.Minute), intent.Pending)
+	w.put(awaiting(begun("w2", "wire_transfer", `{"iban":"FR7630006000011234567890189","name":"Acme\u202eEMCA","amount":"80.00","currency":"EUR"}`, time.Minute), 59*time.Minute), intent.Pending)
 
 	n.doubt = completed(t, begun("9", "send_invoice_email", `{"invoice_id":"inv-2026-0099","to":"ap@contoso.example"}`, 50*time.Minute), `{"id":"em_771"}`, 8*time.Minute)
 	n.doubt.Fence, n.doubt.Executions, n.doubt.Version = 2, 2, 5

@@ -70,11 +70,6 @@ func prevented(word string) bool {
 	return word == intent.Collapsed.String() || word == intent.Replayed.String()
 }
 
-// blocked says whether a decision refused a call that meant something else.
-func blocked(word string) bool {
-	return word == intent.Mismatch.String() || word == intent.StepConflict.String()
-}
-
 func (card *toolCard) count(stats intentstore.Stats) {
 	for _, n := range stats.Counts {
 		switch {
