@@ -32,7 +32,9 @@ type Call struct {
 	Key         intent.Key   // zero for read-only calls
 	RunID       string
 	StepID      string
-	Traceparent string // sent along
+	Traceparent string // sent along, as are the next two; each may be ""
+	Tracestate  string
+	Baggage     string
 	// MayBegin is asked right before the request is written: the holder's own lease, on
 	// the monotonic clock. False means that nothing is sent. nil means yes.
 	MayBegin func() bool

@@ -63,6 +63,17 @@ type Tool struct {
 	spec     ToolSpec
 }
 
+// Host is the downstream's, with a port unless it is the scheme's.
+func (t *Tool) Host() string { return t.target.host }
+
+// Asks is the method of the tool's lookup; "" without one.
+func (t *Tool) Asks() string {
+	if t.asks == nil {
+		return ""
+	}
+	return t.asks.method
+}
+
 // Words of a status override.
 const (
 	statusAccepted          = "accepted"

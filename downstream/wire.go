@@ -66,12 +66,21 @@ func (m *message) write(call *Call, r *request, keyHeader string) *intent.Error 
 	if keyHeader != "" && f.key != "" {
 		b = appendHeader(b, keyHeader, f.key)
 	}
-	if call.Traceparent != "" && httpguts.ValidHeaderFieldValue(call.Traceparent) {
-		b = appendHeader(b, "Traceparent", call.Traceparent)
-	}
+	b = appendContext(b, "Traceparent", call.Traceparent)
+	b = appendContext(b, "Tracestate", call.Tracestate)
+	b = appendContext(b, "Baggage", call.Baggage)
 	b = append(b, "\r\n"...)
 	m.bytes = append(b, m.body...)
 	return nil
+}
+
+// appendContext sends a caller's context along (W3C Trace Context and Baggage), as far as it
+// can be a header.
+func appendContext(b []byte, name, value string) []byte {
+	if value == "" || !httpguts.ValidHeaderFieldValue(value) {
+		return b
+	}
+	return appendHeader(b, name, value)
 }
 
 func appendHeader(b []byte, name, value string) []byte {

@@ -1,7 +1,8 @@
 package tracing
 
-// Spans. One server span a call; the others are below it, or below an operator's request,
-// or are roots of their own where the sweeper works by itself.
+// Spans. One server span a call; the others are below it. A person's decision is below the
+// request that it came with, one of many in a bulk run; what the reconciler does by itself is
+// a root of its own.
 const (
 	SpanCall        = "latchkey.call"        // one arrival of a call, from the first byte to the answer (server)
 	SpanClaim       = "latchkey.claim"       // asking for the exclusive right to act on a key
@@ -9,13 +10,13 @@ const (
 	SpanExecute     = "latchkey.execute"     // the one request to the downstream (client); receipts name this span
 	SpanSettle      = "latchkey.settle"      // storing what came of the execution, then telling Redis
 	SpanLookup      = "latchkey.lookup"      // asking the downstream whether the action happened (client)
-	SpanApprove     = "latchkey.approve"     // a person approves an intent's exact arguments (server)
-	SpanDecline     = "latchkey.decline"     // a person declines an intent (server)
-	SpanResolve     = "latchkey.resolve"     // a person settles an unknown (server)
-	SpanReexecute   = "latchkey.reexecute"   // a person has an unknown executed again (server)
-	SpanWait        = "latchkey.wait"        // a person leaves an unknown as it is for a time (server)
-	SpanAcknowledge = "latchkey.acknowledge" // a person has seen to a doubt (server)
-	SpanReconcile   = "latchkey.reconcile"   // looking up an unknown, asked by a person (server) or by the sweeper (internal)
+	SpanApprove     = "latchkey.approve"     // a person approves an intent's exact arguments
+	SpanDecline     = "latchkey.decline"     // a person declines an intent
+	SpanResolve     = "latchkey.resolve"     // a person settles an unknown
+	SpanReexecute   = "latchkey.reexecute"   // a person has an unknown executed again
+	SpanWait        = "latchkey.wait"        // a person leaves an unknown as it is for a time
+	SpanAcknowledge = "latchkey.acknowledge" // a person has seen to a doubt
+	SpanReconcile   = "latchkey.reconcile"   // going on with an unknown, asked by a person or by the gateway itself
 )
 
 // Attributes of Latchkey's own. Never an argument, a result or a credential.

@@ -271,17 +271,19 @@ func (s Span) Keep() {
 	s.rec.finish()
 }
 
-// Tracestate is the caller's tracestate header, to be sent along with the traceparent.
+// Tracestate is the caller's tracestate header, to be sent along with the traceparent; "" for
+// an execution that stayed in another trace.
 func (s Span) Tracestate() string {
-	if s.rec == nil {
+	if s.rec == nil || s.trace != s.rec.root.trace {
 		return ""
 	}
 	return s.rec.state
 }
 
-// Baggage is the caller's baggage header, to be sent along.
+// Baggage is the caller's baggage header, to be sent along; "" as for Tracestate: what one
+// caller says of itself is not said in another's name.
 func (s Span) Baggage() string {
-	if s.rec == nil {
+	if s.rec == nil || s.trace != s.rec.root.trace {
 		return ""
 	}
 	return s.rec.baggage

@@ -210,6 +210,26 @@ func (t *Telemetry) Begin(name string) Span {
 	return s
 }
 
+// Branch opens a record of its own below s, for one of the several things that a request may
+// ask for. It is kept whatever the sampler says, and s with it. End it with End or Failed.
+func (t *Telemetry) Branch(s Span, name string) Span {
+	switch {
+	case s == Span{}:
+		return t.Begin(name)
+	case t == nil:
+		return s.Child()
+	}
+	s.Keep()
+	r := &record{tel: t, began: time.Now(), parent: s.context()}
+	if s.rec != nil {
+		r.tracestate, r.state, r.baggage = s.rec.tracestate, s.rec.state, s.rec.baggage
+		r.parent = r.parent.WithTraceState(r.tracestate)
+	}
+	b := r.start(s.Child(), entry{name: name, kind: trace.SpanKindInternal})
+	b.Keep()
+	return b
+}
+
 // start makes the root.
 func (r *record) start(s Span, root entry) Span {
 	r.root = s

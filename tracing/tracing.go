@@ -88,8 +88,11 @@ func (s Span) SpanID() string { return hex.EncodeToString(s.span[:]) }
 // Sampled says what the head decided; the traceparent carries it.
 func (s Span) Sampled() bool { return s.flags&flagSampled != 0 }
 
-// Traceparent is the header that a callee of this span gets.
+// Traceparent is the header that a callee of this span gets; "" of the zero Span.
 func (s Span) Traceparent() string {
+	if s.trace == [16]byte{} {
+		return ""
+	}
 	b := make([]byte, 0, 55)
 	b = append(b, "00-"...)
 	b = hex.AppendEncode(b, s.trace[:])
@@ -106,7 +109,7 @@ type inContext struct{}
 func With(ctx context.Context, s Span) context.Context { return context.WithValue(ctx, inContext{}, s) }
 
 // From is the span that With put in. Without one it is the zero Span, under which nothing
-// is noted and whose Traceparent MUST NOT be sent: it names no trace.
+// is noted and whose Traceparent is empty.
 func From(ctx context.Context) Span {
 	s, _ := ctx.Value(inContext{}).(Span)
 	return s

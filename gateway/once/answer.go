@@ -14,6 +14,8 @@ type Answer struct {
 	Decision   intent.Decision
 	RetryAfter time.Duration
 	Err        *intent.Error
+	Arrival    int    // which one of the key this is, at least, as far as this replica knows; 0: none
+	Execution  string // traceparent of the execution that was made, joined or met; "": none
 	rendered   []byte // the receipt as a replay shows it, where the near cache has it
 }
 
@@ -54,12 +56,12 @@ func (f *flight) meet(s standing, joined bool) Answer {
 	case lock.Mismatch:
 		err := intent.Errorf(intent.ConflictArguments, nil, "This key was already used with other arguments. Nothing ran.")
 		err.Earlier = s.key
-		return Answer{Decision: intent.Mismatch, Err: err}
+		return Answer{Decision: intent.Mismatch, Err: err, Execution: s.trace}
 	case lock.StepConflict:
 		err := intent.Errorf(intent.ConflictStep, nil, "This step already used "+f.req.Tool.Name+
 			" with other identifying arguments. Nothing ran. If a second action is really meant, the host program sets occurrence.")
 		err.Earlier = s.key
-		return Answer{Decision: intent.StepConflict, Err: err}
+		return Answer{Decision: intent.StepConflict, Err: err, Execution: s.trace}
 	case lost:
 		return s.problem
 	}

@@ -23,6 +23,7 @@ const (
 func (e *Engine) await(ctx context.Context, f *flight, s standing) standing {
 	changed, stop := e.Lock.Watch(f.id.Guard)
 	defer stop()
+	ctx = unnoticed(ctx)
 	for pause := pollFirst; ; pause = min(pause*3/2, pollMost) {
 		s = e.look(ctx, f, s)
 		if s.code == lock.Held {

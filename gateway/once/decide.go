@@ -12,6 +12,7 @@ import (
 	"github.com/latchkey-gateway/latchkey/downstream"
 	"github.com/latchkey-gateway/latchkey/intent"
 	"github.com/latchkey-gateway/latchkey/intentstore"
+	"github.com/latchkey-gateway/latchkey/tracing"
 )
 
 // What people decide. Every decision is one conditional change of the row with its line in
@@ -22,7 +23,7 @@ import (
 // after wait. Where two people are asked, the first approval is noted and nothing is sent. A
 // fingerprint, if given, MUST be the one that the person saw.
 func (e *Engine) Approve(ctx context.Context, o Order, f intent.Fingerprint, wait time.Duration) (intent.Receipt, error) {
-	return e.decide(ctx, o, intent.ActionApprove, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
+	return e.decide(ctx, &o, intent.ActionApprove, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
 		now := time.Now()
 		t, known := e.Tools(row.Tool)
 		switch {
@@ -55,7 +56,7 @@ func (e *Engine) Approve(ctx context.Context, o Order, f intent.Fingerprint, wai
 
 // Decline rejects what awaits approval. Nothing is sent.
 func (e *Engine) Decline(ctx context.Context, o Order) (intent.Receipt, error) {
-	return e.decide(ctx, o, intent.ActionDecline, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
+	return e.decide(ctx, &o, intent.ActionDecline, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
 		now := time.Now()
 		after, err := row.Decline("operator", intent.ReasonDeclined, word(o), now)
 		if err != nil {
@@ -67,7 +68,7 @@ func (e *Engine) Decline(ctx context.Context, o Order) (intent.Receipt, error) {
 
 // Resolve settles an unknown key on a person's word.
 func (e *Engine) Resolve(ctx context.Context, o Order, how Resolution) (intent.Receipt, error) {
-	return e.decide(ctx, o, intent.ActionResolve, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
+	return e.decide(ctx, &o, intent.ActionResolve, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
 		if row.Status != intent.Unknown {
 			return row, conflict("Only an unknown outcome can be resolved: it is %s.", row.Status)
 		}
@@ -97,7 +98,7 @@ func (e *Engine) Resolve(ctx context.Context, o Order, how Resolution) (intent.R
 // KeepWaiting leaves an unknown key unknown: where there is a lookup, the next one is made
 // after the given time, also for a parked key; where there is none, it stays parked.
 func (e *Engine) KeepWaiting(ctx context.Context, o Order, next time.Duration) (intent.Receipt, error) {
-	return e.decide(ctx, o, intent.ActionWait, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
+	return e.decide(ctx, &o, intent.ActionWait, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
 		if row.Status != intent.Unknown {
 			return row, conflict("It is not unknown: it is %s.", row.Status)
 		}
@@ -112,7 +113,7 @@ func (e *Engine) KeepWaiting(ctx context.Context, o Order, next time.Duration) (
 // Reexecute acts again on an unknown key because a person says that it is safe, and returns
 // as Approve does. What nobody can undo is not: it is resolved, and the next call approved.
 func (e *Engine) Reexecute(ctx context.Context, o Order, wait time.Duration) (intent.Receipt, error) {
-	return e.decide(ctx, o, intent.ActionReexecute, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
+	return e.decide(ctx, &o, intent.ActionReexecute, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
 		t, known := e.Tools(row.Tool)
 		switch {
 		case row.Status != intent.Unknown:
@@ -152,7 +153,7 @@ func (e *Engine) execute(ctx context.Context, t *downstream.Tool, row intent.Rec
 
 // Reconcile makes the lookup now. Where it proves nothing, a parked key stays parked.
 func (e *Engine) Reconcile(ctx context.Context, o Order) (intent.Receipt, error) {
-	return e.decide(ctx, o, intent.ActionLookup, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
+	return e.decide(ctx, &o, intent.ActionLookup, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
 		t, _ := e.Tools(row.Tool)
 		switch {
 		case row.Status != intent.Unknown:
@@ -176,7 +177,7 @@ func (e *Engine) Reconcile(ctx context.Context, o Order) (intent.Receipt, error)
 
 // Acknowledge says that a person has seen to a doubt.
 func (e *Engine) Acknowledge(ctx context.Context, o Order) (intent.Receipt, error) {
-	return e.decide(ctx, o, intent.ActionAcknowledge, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
+	return e.decide(ctx, &o, intent.ActionAcknowledge, func(ctx context.Context, row intent.Receipt) (intent.Receipt, error) {
 		if row.Doubt == 0 {
 			return row, conflict("There is no doubt about it.")
 		}
@@ -184,13 +185,23 @@ func (e *Engine) Acknowledge(ctx context.Context, o Order) (intent.Receipt, erro
 	})
 }
 
+// spanOf are the spans of decisions.
+var spanOf = map[intent.Action]string{
+	intent.ActionApprove: tracing.SpanApprove, intent.ActionDecline: tracing.SpanDecline, intent.ActionResolve: tracing.SpanResolve,
+	intent.ActionReexecute: tracing.SpanReexecute, intent.ActionWait: tracing.SpanWait, intent.ActionLookup: tracing.SpanReconcile,
+	intent.ActionAcknowledge: tracing.SpanAcknowledge,
+}
+
 // decide applies a decision to the row as it stands. A row whose schedule alone has moved on
 // is read again; one that a person did not see as it is now is refused.
-func (e *Engine) decide(ctx context.Context, o Order, a intent.Action, change func(context.Context, intent.Receipt) (intent.Receipt, error)) (intent.Receipt, error) {
+func (e *Engine) decide(ctx context.Context, o *Order, a intent.Action, change func(context.Context, intent.Receipt) (intent.Receipt, error)) (intent.Receipt, error) {
 	if o.Reason == "" {
 		return intent.Receipt{}, intent.Errorf(intent.BadRequest, nil, "A decision needs a reason: it is kept in the audit.")
 	}
-	ctx = context.WithoutCancel(ctx) // who stops waiting stops nothing: change gets this one
+	// The decision has a span of its own below the request's, which may hold many.
+	o.Span = e.Telemetry.Branch(o.Span, spanOf[a])
+	defer o.Span.End()
+	ctx = tracing.With(context.WithoutCancel(ctx), o.Span) // who stops waiting stops nothing: change gets this one
 	for try := 1; ; try++ {
 		row, err := e.Store.Get(ctx, o.Key)
 		if err == nil && row.Tenant != o.Tenant {
@@ -199,6 +210,8 @@ func (e *Engine) decide(ctx context.Context, o Order, a intent.Action, change fu
 		if err != nil {
 			return intent.Receipt{}, err
 		}
+		o.Span.About(about(&row))
+		o.Span.Link(row.Traceparent)
 		after := row
 		if o.If != nil && (o.If.Fence != row.Fence || o.If.Version != row.Version) {
 			err = intent.Errorf(intent.PreconditionFailed, nil, fmt.Sprintf("The receipt has changed: it is %s now, ETag %s. Look at it again.", row.Status, row.ETag()))
@@ -207,11 +220,15 @@ func (e *Engine) decide(ctx context.Context, o Order, a intent.Action, change fu
 		}
 		refusal, refused := errors.AsType[*intent.Error](err)
 		switch {
-		case refused && refusal.Category != intent.BadRequest && e.decided(ctx, &row, o, a):
+		case refused && refusal.Category != intent.BadRequest && e.decided(ctx, &row, *o, a):
 			return row, nil
 		case errors.Is(err, errRefused):
 			return after, intent.Errorf(intent.NotSent, err, "The downstream takes no calls at the moment; nothing was sent. Decide again later.")
 		case !errors.Is(err, intent.ErrStale) || try == 10:
+			if err == nil {
+				o.Span.About(about(&after))
+				e.Metrics().ManualRecovery(row.Tool, strings.TrimPrefix(spanOf[a], "latchkey."))
+			}
 			return after, err
 		}
 	}

@@ -17,6 +17,7 @@ type flight struct {
 	req         Request // the first arrival's
 	provisional intent.Receipt
 	latest      atomic.Pointer[intent.Receipt] // what is known so far, for those who stop waiting
+	arrivals    int                            // guarded by flights.mu
 	waiting     atomic.Int64
 	leaving     atomic.Bool   // somebody's wait is over, and latest is on record nowhere yet
 	decided     chan struct{} // closed once it is
@@ -40,24 +41,25 @@ func (fs *flights) init(limit int) {
 	fs.max, fs.open = limit, make(map[flightKey]*flight)
 }
 
-// join returns the flight of this call and whether the caller leads it; nil when a new one
-// would be over the limit.
-func (fs *flights) join(id intent.Identity, r Request, provisional intent.Receipt) (f *flight, leads bool) {
+// join returns the flight of this call and which arrival on it this is: the first one leads.
+// nil when a new flight would be over the limit.
+func (fs *flights) join(id intent.Identity, r Request, provisional intent.Receipt) (f *flight, arrival int) {
 	k := flightKey{id.Key, id.Fingerprint}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f = fs.open[k]; f != nil {
 		f.waiting.Add(1)
-		return f, false
+		f.arrivals++
+		return f, f.arrivals
 	}
 	if len(fs.open) >= fs.max {
-		return nil, false
+		return nil, 0
 	}
-	f = &flight{id: id, req: r, provisional: provisional, done: make(chan struct{}), decided: make(chan struct{})}
+	f = &flight{id: id, req: r, provisional: provisional, arrivals: 1, done: make(chan struct{}), decided: make(chan struct{})}
 	f.latest.Store(&f.provisional)
 	f.waiting.Add(1)
 	fs.open[k] = f
-	return f, true
+	return f, 1
 }
 
 // stands notes what is on record for the key now. r MUST NOT be changed afterwards.

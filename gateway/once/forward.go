@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -20,10 +21,13 @@ func (e *Engine) Forward(ctx context.Context, r Request) Answer {
 		return notSent(refused.NotSentWhy, "The downstream of "+r.Tool.Name+" takes no calls at the moment.", refused.RetryAfter)
 	}
 	started := intent.Micros(time.Now())
+	x := r.Span.Execute(r.Span.Reserve().Traceparent(), 0, r.Tool.Method, r.Tool.Host())
 	seen := e.Effects.Forward(ctx, downstream.Call{
-		Tool: r.Tool, Args: args, RunID: r.RunID, StepID: r.StepID, Traceparent: r.Span.Child().Traceparent(),
+		Tool: r.Tool, Args: args, RunID: r.RunID, StepID: r.StepID,
+		Traceparent: x.Traceparent(), Tracestate: x.Tracestate(), Baggage: x.Baggage(),
 	})
 	verdict := downstream.Classify(r.Tool, seen)
+	x.Received(seen.HTTPStatus, cmp.Or(seen.NotSentWhy, verdict.Reason))
 	done(seen, verdict)
 
 	if verdict.Status != intent.Completed {

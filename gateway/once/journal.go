@@ -47,6 +47,9 @@ func (j *journal) add(r Request, key intent.Key, a Answer, replica, region strin
 	}
 }
 
+// Unlisted is how many arrivals the journal does not list: it was full, or the store was down.
+func (e *Engine) Unlisted() int64 { return e.journal.dropped.Load() }
+
 // flush writes what this replica has gathered, so that a reader sees it.
 func (j *journal) flush(ctx context.Context) {
 	done := make(chan struct{})

@@ -2,6 +2,7 @@ package once
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/maypok86/otter/v2"
 
@@ -12,13 +13,15 @@ import (
 // store has acknowledged gets in, and completed is final: so nothing in here is ever stale.
 // Keys contain the tenant: one tenant cannot meet another's entry.
 type nearCache struct {
-	receipts *otter.Cache[intent.Key, *cached]
+	receipts     *otter.Cache[intent.Key, *cached]
+	hits, misses atomic.Int64
 }
 
 // cached is one receipt, and its bytes once it was asked for.
 type cached struct {
 	receipt  intent.Receipt
 	rendered func() []byte
+	replays  atomic.Int64
 }
 
 func (n *nearCache) init(maxBytes int64) {
@@ -35,14 +38,22 @@ func (n *nearCache) init(maxBytes int64) {
 func (n *nearCache) answer(id intent.Identity) (Answer, bool) {
 	c, ok := n.receipts.GetIfPresent(id.Key)
 	if !ok || c.receipt.Fingerprint != id.Fingerprint {
+		n.misses.Add(1)
 		return Answer{}, false // the claim answers a mismatch
 	}
-	return Answer{Receipt: c.receipt, rendered: c.rendered(), Replayed: true, Decision: intent.Replayed}, true
+	n.hits.Add(1)
+	return Answer{Receipt: c.receipt, rendered: c.rendered(), Replayed: true, Decision: intent.Replayed, Arrival: 1 + int(c.replays.Add(1))}, true
 }
 
 func (n *nearCache) add(r intent.Receipt) {
 	if r.Expired {
 		return
 	}
-	n.receipts.Set(r.Key, &cached{r, sync.OnceValue(func() []byte { return r.AppendJSON(nil, true) })})
+	n.receipts.Set(r.Key, &cached{receipt: r, rendered: sync.OnceValue(func() []byte { return r.AppendJSON(nil, true) })})
+}
+
+// Near says how many calls this replica's memory answered, how many it could not, and about
+// how many bytes it holds.
+func (e *Engine) Near() (hits, misses, bytes int64) {
+	return e.near.hits.Load(), e.near.misses.Load(), int64(e.near.receipts.WeightedSize())
 }

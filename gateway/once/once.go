@@ -28,7 +28,8 @@ type Effects interface {
 	Lookup(ctx context.Context, c downstream.Call) downstream.Finding
 }
 
-// Options wire an Engine. All fields are required but NearCache, Seal, Notify and Log.
+// Options wire an Engine. All fields are required but NearCache, Seal, Notify, Telemetry,
+// StoreSystem and Log.
 type Options struct {
 	Lock        lock.Store
 	Store       intentstore.Store
@@ -44,6 +45,8 @@ type Options struct {
 	MaxInFlight int                                        // distinct calls that may be under way; duplicates do not count
 	Replica     string
 	Region      string
+	Telemetry   *tracing.Telemetry // nil: calls carry their context on, and nothing is noted
+	StoreSystem string             // the store's name in traces, a System constant
 	Log         *slog.Logger
 }
 
@@ -73,7 +76,7 @@ func New(o Options) *Engine {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{Options: o, clock: clock{time.Now()}, draining: make(chan struct{}), closing: make(chan struct{})}
+	e := &Engine{Options: o.traced(), clock: clock{time.Now()}, draining: make(chan struct{}), closing: make(chan struct{})}
 	e.redis.clock = e.clock
 	e.near.init(o.NearCache)
 	e.flights.init(o.MaxInFlight)
@@ -138,7 +141,7 @@ func (e *Engine) provisional(id intent.Identity, r Request) intent.Receipt {
 		Status: intent.Started, Retry: intent.RetrySameKey,
 		Fence: 1, Version: 1, Attempts: 1, Executions: 1,
 		CreatedAt: now, StartedAt: now, SettleBy: now.Add(r.Tool.Timeout + e.Lease),
-		Traceparent: r.Span.Child().Traceparent(), Replica: e.Replica, Region: e.Region,
+		Traceparent: r.Span.Reserve().Traceparent(), Replica: e.Replica, Region: e.Region,
 	}
 }
 
@@ -156,13 +159,14 @@ func (e *Engine) Do(ctx context.Context, r Request) Answer {
 			return Answer{Decision: intent.Refused, Err: err}
 		}
 		// 3. Local collapse: one leader per key and fingerprint; the others wait on it.
-		f, leads := e.flights.join(id, r, e.provisional(id, r))
+		f, arrival := e.flights.join(id, r, e.provisional(id, r))
+		leads := arrival == 1
 		if f == nil {
 			a = notSent("overloaded", "The gateway has as many calls in flight as it may.", time.Second)
 			a.Err.Category = intent.Overloaded
 		} else {
 			if leads {
-				detached := context.WithoutCancel(ctx)
+				detached := tracing.With(context.WithoutCancel(ctx), r.Span)
 				e.work.Go(func() {
 					defer e.survive(f)
 					e.flights.finish(f, e.lead(detached, f))
@@ -170,6 +174,7 @@ func (e *Engine) Do(ctx context.Context, r Request) Answer {
 			}
 			asked := time.Now()
 			a = e.wait(ctx, f, leads, r.Wait)
+			a.Arrival = max(a.Arrival, arrival)
 			if r.Patient && a.Err == nil && a.Receipt.Status == intent.AwaitingApproval {
 				a = e.waitApproved(ctx, a, r.Wait-time.Since(asked))
 			}
@@ -216,7 +221,9 @@ func (e *Engine) lead(ctx context.Context, f *flight) Answer {
 		if found.code == free {
 			continue // released, or forgotten by Redis: the claim decides again
 		}
-		return f.meet(found, joined)
+		a := f.meet(found, joined)
+		a.Arrival = 2 // whose record this is came before
+		return a
 	}
 }
 
@@ -282,14 +289,16 @@ func (e *Engine) perform(ctx context.Context, t *downstream.Tool, row intent.Rec
 	// 7. Execute, once. MayBegin is the last look at our own lease before the first byte.
 	// Dies here or before 9: the effect may have happened and the row says started. The
 	// sweeper makes it unknown; a lookup, a late answer or a person settles it.
+	x := tracing.From(ctx).Execute(row.Traceparent, row.Fence, t.Method, t.Host())
 	seen := e.Effects.Execute(ctx, downstream.Call{
 		Tool: t, Args: args, Key: row.Key, RunID: row.RunID, StepID: row.StepID,
-		Traceparent: row.Traceparent, MayBegin: h.mayBegin,
+		Traceparent: row.Traceparent, Tracestate: x.Tracestate(), Baggage: x.Baggage(), MayBegin: h.mayBegin,
 	})
 
 	// 8. Classify: a pure function of what was seen.
 	verdict := downstream.Classify(t, seen)
 	done(seen, verdict)
+	e.executed(x, t, seen, verdict)
 
 	// 9. Settle: store, then Redis and whoever waits there, then near cache, then answer.
 	return e.settle(ctx, row, meaning(t, &row, verdict, time.Now()))
@@ -333,6 +342,8 @@ func (e *Engine) firstMove(t *downstream.Tool, r *intent.Receipt, v downstream.V
 // claim asks Redis for the guard; when Redis cannot be asked, the row decides instead:
 // slower, still safe, for the row is the arbiter anyway.
 func (e *Engine) claim(ctx context.Context, f *flight, h *holder) standing {
+	ctx, span := step(ctx, tracing.SpanClaim)
+	defer span.End()
 	if e.redis.up() {
 		e.holders.add(h)
 		got, err := e.Lock.Claim(ctx, h.ask)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/latchkey-gateway/latchkey/downstream"
 	"github.com/latchkey-gateway/latchkey/intent"
+	"github.com/latchkey-gateway/latchkey/tracing"
 )
 
 // checkFor is how long a reconciler has a row for one check, before the row is due again and
@@ -21,6 +22,11 @@ const checkFor = 30 * time.Second
 // Dies here: the row is due again and somebody else takes it. A lookup only asks; what may act
 // begins with a row in started, as in a call.
 func (e *Engine) Recover(ctx context.Context, row intent.Receipt) error {
+	span := e.Telemetry.Begin(tracing.SpanReconcile)
+	defer span.End()
+	span.About(about(&row))
+	span.Link(row.Traceparent)
+	ctx = tracing.With(ctx, span)
 	now := time.Now()
 	if row.Status == intent.AwaitingApproval {
 		_, err := e.expire(ctx, row, now)
@@ -38,7 +44,7 @@ func (e *Engine) Recover(ctx context.Context, row intent.Receipt) error {
 		return over(err)
 	}
 	if t.OnUnknown == downstream.LookupUnknown {
-		_, err = e.check(ctx, t, taken, Order{By: intent.ActorGateway}, nil)
+		_, err = e.check(ctx, t, taken, own(ctx, ""), nil)
 	} else {
 		err = e.retry(ctx, t, taken)
 	}
@@ -54,13 +60,18 @@ func over(err error) error {
 	return err
 }
 
+// own is what the gateway does by itself, for the reason given.
+func own(ctx context.Context, reason string) Order {
+	return Order{By: intent.ActorGateway, Reason: reason, Span: tracing.From(ctx)}
+}
+
 // expire declines what nobody approved in time.
 func (e *Engine) expire(ctx context.Context, row intent.Receipt, now time.Time) (intent.Receipt, error) {
 	after, err := row.Decline("gateway", intent.ReasonExpired, nil, now)
 	if err != nil {
 		return row, err
 	}
-	return e.replace(ctx, row, after, entry(row, intent.ActionExpire, Order{By: intent.ActorGateway, Reason: intent.ReasonExpired}, nil, now))
+	return e.replace(ctx, row, after, entry(row, intent.ActionExpire, own(ctx, intent.ReasonExpired), nil, now))
 }
 
 // park leaves an unknown key to a person.
@@ -69,7 +80,7 @@ func (e *Engine) park(ctx context.Context, row intent.Receipt, p intent.Plan, ev
 	if evidence != nil {
 		after = row.Checked(evidence, p)
 	}
-	_, err := e.replace(ctx, row, after, entry(row, intent.ActionPark, Order{By: intent.ActorGateway, Reason: p.Parked.String()}, evidence, time.Now()))
+	_, err := e.replace(ctx, row, after, entry(row, intent.ActionPark, own(ctx, p.Parked.String()), evidence, time.Now()))
 	return err
 }
 
@@ -81,9 +92,13 @@ func (e *Engine) check(ctx context.Context, t *downstream.Tool, row intent.Recei
 		return row, e.park(ctx, row, e.parked(intent.ParkedNoArgs, time.Now()), nil)
 	}
 	asked := time.Now() // absence counts from before the question
+	l := by.Span.Lookup(t.Asks(), t.Host())
+	l.Link(row.Traceparent)
 	found := e.Effects.Lookup(ctx, downstream.Call{
-		Tool: t, Args: args, Key: row.Key, RunID: row.RunID, StepID: row.StepID, Traceparent: by.Span.Child().Traceparent(),
+		Tool: t, Args: args, Key: row.Key, RunID: row.RunID, StepID: row.StepID,
+		Traceparent: l.Traceparent(), Tracestate: l.Tracestate(), Baggage: l.Baggage(),
 	})
+	l.Received(0, found.Why)
 	now := time.Now()
 	if by.By == intent.ActorGateway {
 		by.Reason = proved(found)
@@ -102,7 +117,7 @@ func (e *Engine) check(ctx context.Context, t *downstream.Tool, row intent.Recei
 			if row, err = e.replace(ctx, row, noted, line); err != nil {
 				return row, err
 			}
-			after, err := e.reexecute(ctx, t, row, intent.ActionReexecute, Order{By: intent.ActorGateway, Reason: "absent"}, e.firstMove)
+			after, err := e.reexecute(ctx, t, row, intent.ActionReexecute, own(ctx, "absent"), e.firstMove)
 			if errors.Is(err, errNoArgs) {
 				err = e.park(ctx, row, e.parked(intent.ParkedNoArgs, now), nil)
 			}
@@ -161,7 +176,7 @@ func (e *Engine) retry(ctx context.Context, t *downstream.Tool, row intent.Recei
 	if !e.mayResend(t, &row, time.Now()) {
 		return e.park(ctx, row, e.parked(intent.ParkedWindow, time.Now()), nil)
 	}
-	_, err := e.reexecute(ctx, t, row, intent.ActionRetry, Order{By: intent.ActorGateway, Reason: "on_unknown: retry"}, e.repeatedMove)
+	_, err := e.reexecute(ctx, t, row, intent.ActionRetry, own(ctx, "on_unknown: retry"), e.repeatedMove)
 	if errors.Is(err, errNoArgs) {
 		return e.park(ctx, row, e.parked(intent.ParkedNoArgs, time.Now()), nil)
 	}
@@ -193,7 +208,14 @@ func (e *Engine) open(ctx context.Context, t *downstream.Tool, row intent.Receip
 		return nil, row, errRefused
 	}
 	now := time.Now()
-	h := e.holderOf(&row, by.Span.Child().Traceparent())
+	// Nothing has been executed for an intent that awaits approval: its trace has kept a place
+	// for that, which all who asked for it link to.
+	place := row.Traceparent
+	if row.Status != intent.AwaitingApproval {
+		by.Span.Link(row.Traceparent)
+		place = by.Span.Reserve().Traceparent()
+	}
+	h := e.holderOf(&row, place)
 	line := entry(row, a, by, nil, now)
 	next, err := opened(row, intent.Opening{
 		ClaimID: h.ask.ClaimID, At: now, SettleBy: now.Add(t.Timeout + e.Lease), Template: t.Template(),
@@ -212,7 +234,9 @@ func (e *Engine) open(ctx context.Context, t *downstream.Tool, row intent.Receip
 	e.holders.add(h)
 	return func(args intent.Value, m meaning) intent.Receipt {
 		defer e.holders.drop(h)
-		return e.perform(ctx, t, after, args, h, done, m)
+		ended := e.perform(ctx, t, after, args, h, done, m)
+		e.found(&ended, row.UnknownSince)
+		return ended
 	}, after, nil
 }
 
@@ -254,7 +278,7 @@ func (e *Engine) late(ctx context.Context, row intent.Receipt, s intent.Settleme
 		if doubt != 0 && row.Doubt == 0 {
 			after = row.Suspect(doubt, e.notify(now))
 		}
-		line := entry(row, intent.ActionLateAnswer, Order{By: intent.ActorGateway, Reason: "execution " + s.Status.String()}, lateEvidence(s), now)
+		line := entry(row, intent.ActionLateAnswer, own(ctx, "execution "+s.Status.String()), lateEvidence(s), now)
 		stands, err := e.replace(ctx, row, after, line)
 		if !errors.Is(err, intent.ErrStale) {
 			if err != nil {
@@ -270,11 +294,19 @@ func (e *Engine) late(ctx context.Context, row intent.Receipt, s intent.Settleme
 // replace is the tail of everything that people and the reconciler change: store, Redis and
 // whoever waits there, near cache.
 func (e *Engine) replace(ctx context.Context, was, now intent.Receipt, line *intent.Entry) (intent.Receipt, error) {
+	if now.Status.Settled() {
+		var span tracing.Span
+		ctx, span = step(ctx, tracing.SpanSettle)
+		defer span.End()
+	}
 	if line != nil {
 		line.After = now.Standing()
 	}
 	after, err := e.Desk.Replace(ctx, was, now, line)
 	if err == nil && (after.Status != was.Status || after.Fence != was.Fence) {
+		if was.Status == intent.Unknown {
+			e.found(&after, was.UnknownSince)
+		}
 		// Dies here: the row is settled, Redis says unknown. Repair copies the row.
 		e.copy(ctx, after)
 	}

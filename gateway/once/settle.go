@@ -12,6 +12,7 @@ import (
 	"github.com/latchkey-gateway/latchkey/intent"
 	"github.com/latchkey-gateway/latchkey/intentstore"
 	"github.com/latchkey-gateway/latchkey/lock"
+	"github.com/latchkey-gateway/latchkey/tracing"
 )
 
 // settle is the one tail of everything that brings evidence: a call, a late answer, the
@@ -21,6 +22,8 @@ import (
 // It returns the receipt that stands afterwards. When the row moved meanwhile, that is what
 // somebody with a newer fence, or earlier evidence, made of it.
 func (e *Engine) settle(ctx context.Context, row intent.Receipt, s intent.Settlement) intent.Receipt {
+	ctx, span := step(ctx, tracing.SpanSettle)
+	defer span.End()
 	after, err := e.settleRow(ctx, row, s)
 	if err != nil {
 		// Store down after the effect: the result is known and must not be lost. It is
@@ -51,6 +54,9 @@ func (e *Engine) settleRow(ctx context.Context, row intent.Receipt, s intent.Set
 	after, err := e.Store.Settle(ctx, s)
 	if errors.Is(err, intent.ErrStale) {
 		return e.late(ctx, after, s), nil
+	}
+	if err == nil {
+		e.found(&after, after.UnknownSince) // a late answer is evidence too
 	}
 	return after, err
 }

@@ -20,6 +20,7 @@ type standing struct {
 	key     intent.Key      // the key on record; differs from the call's on a step conflict
 	receipt *intent.Receipt // nil while only a claim is known
 	problem Answer          // for lost
+	trace   string          // traceparent of the execution on record, the one that a call links to
 }
 
 // judge says what a key on record means for a call: what claim.lua would answer, or free.
@@ -32,13 +33,13 @@ func judge(id intent.Identity, rec lock.Record) lock.Code {
 }
 
 func (e *Engine) standingRow(id intent.Identity, row intent.Receipt) standing {
-	return standing{code: judge(id, e.record(row)), key: row.Key, receipt: &row}
+	return standing{code: judge(id, e.record(row)), key: row.Key, receipt: &row, trace: row.Traceparent}
 }
 
 // standingRecord reads a record; where its copy of the receipt is missing or of another
 // version of the wire format, the row is read.
 func (e *Engine) standingRecord(ctx context.Context, id intent.Identity, code lock.Code, rec lock.Record) standing {
-	s := standing{code: code, key: rec.Key}
+	s := standing{code: code, key: rec.Key, trace: rec.Traceparent}
 	switch code {
 	case lock.Held:
 		if started, err := intent.DecodeReceipt(rec.Receipt); err == nil { // hot
