@@ -192,6 +192,16 @@ func exampleAsValues(t *testing.T) Values {
 	}
 }
 
+// compose.yaml's configuration is taken too.
+func TestBinaryTakesComposesConfig(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), binary(t), "check", "--config", "../compose/latchkey.yaml")
+	cmd.Env = []string{"REPLICA=latchkey-1", "LATCHKEY_DSN=postgres://latchkey:latchkey@postgres:5432/latchkey"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("latchkey check: %v\n%s", err, out)
+	}
+}
+
 // freePorts are ports that nothing listens on at the moment.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
