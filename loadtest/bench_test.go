@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 
 // The rig starts copies of this program: of the test program while testing.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == roleDownstream || os.Args[1] == roleProxy) {
+	if len(os.Args) > 1 && slices.Contains([]string{roleDownstream, roleProxy, roleProvider}, os.Args[1]) {
 		main()
 		os.Exit(0)
 	}

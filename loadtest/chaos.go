@@ -8,6 +8,9 @@ import (
 	"github.com/latchkey-gateway/latchkey/loadtest/chaos"
 )
 
+// hotTool lives in Redis alone: it promises nothing about a Redis that forgets.
+const hotTool = "ping"
+
 func chaosCommand() *cobra.Command {
 	var f fleetFlags
 	plan := chaos.Usual
@@ -23,9 +26,9 @@ started, by its process id.`,
 			if err := f.prepare(!cmd.Flags().Changed("seed")); err != nil {
 				return err
 			}
-			f.without = append(f.without, "ping") // hot: it promises nothing about a Redis that forgets
-			plan.Seed = f.seed
-			return runFleet(cmd.Context(), f, &plan, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			plan.Seed, f.without = f.seed, append(f.without, hotTool)
+			_, err := runFleet(cmd.Context(), f, &plan, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return err
 		},
 	}
 	f.register(cmd)

@@ -104,7 +104,8 @@ a rule is broken.`,
 			if err := f.prepare(!cmd.Flags().Changed("seed")); err != nil {
 				return err
 			}
-			return runFleet(cmd.Context(), f, nil, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			_, err := runFleet(cmd.Context(), f, nil, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return err
 		},
 	}
 	f.register(cmd)
@@ -129,49 +130,53 @@ func providerRole() *cobra.Command {
 	return cmd
 }
 
-// runFleet runs agents on a stage, with chaos if there is a plan for it, and reports.
-func runFleet(ctx context.Context, f fleetFlags, plan *chaos.Plan, out, notes io.Writer) (err error) {
+// errBroken: a rule of the checker does not hold.
+var errBroken = errors.New("a promise was broken; the report says which")
+
+// runFleet runs agents on a stage, with chaos if there is a plan for it, and reports. A
+// report with broken rules comes with errBroken.
+func runFleet(ctx context.Context, f fleetFlags, plan *chaos.Plan, out, notes io.Writer) (report *check.Report, err error) {
 	fmt.Fprintf(notes, "seed %d\n", f.seed)
 	began := time.Now()
 	r, err := rig.New(f.keep)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if f.keep {
 		fmt.Fprintln(notes, "keeping", r.Dir)
 	}
-	report := &check.Report{Title: "Fleet", Seed: f.seed, Command: f.command(plan), Machine: machine(), Limits: limits(f, plan)}
-	if plan != nil {
-		report.Title = "Chaos"
-	}
+	report = &check.Report{Title: "Fleet", Seed: f.seed, Command: f.command(plan), Machine: machine(), Limits: limits(f, plan)}
 	var run *history.Run
 	if f.direct {
-		run, err = f.runDirect(ctx, r)
 		report.Title = "Fleet without the gateway"
+		run, err = f.runDirect(ctx, r)
 	} else {
+		if plan != nil {
+			report.Title = "Chaos"
+		}
 		run, err = f.runGateways(ctx, r, plan, report, notes)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	report.Numbers, report.Rules, report.Faults = check.Sum(run), check.Check(run), run.Faults
 	if f.compare && !f.direct {
 		fmt.Fprintln(notes, "and now the same fleet without the gateway")
 		direct, err := f.runDirect(ctx, r)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		report.Direct = new(check.Sum(direct))
 	}
 	report.Took = time.Since(began)
 	if err := writeReport(report, run, f, out); err != nil {
-		return err
+		return nil, err
 	}
 	if !report.Green() && !f.direct { // without a gateway duplicates are the finding, not a failure
-		return errors.New("a promise was broken; the report says which")
+		return report, errBroken
 	}
-	return nil
+	return report, nil
 }
 
 func (f fleetFlags) runDirect(ctx context.Context, r *rig.Rig) (*history.Run, error) {

@@ -99,19 +99,23 @@ func (r *Report) Markdown() string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	verdict := "every rule held"
-	if !r.Green() {
+	switch {
+	case r.Green():
+	case len(r.Rules) < len(Rules):
+		verdict = "nothing kept agents from acting twice"
+	default:
 		verdict = "**broken promises, see below**"
 	}
 	p("# %s\n\nSeed %d, %s: %s. Again: `%s`\n", r.Title, r.Seed, r.Took.Round(time.Second), verdict, r.Command)
 	for _, k := range slices.Sorted(maps.Keys(r.Machine)) {
 		p("- %s: %s", k, r.Machine[k])
 	}
-	p("\n| | with the gateway | without, same fleet and target |\n|---|--:|--:|")
-	direct := func(of func(Numbers) string) string {
-		if r.Direct == nil {
-			return "not run"
-		}
-		return of(*r.Direct)
+	columns := []Numbers{r.Numbers}
+	if r.Direct == nil {
+		p("\n| | |\n|---|--:|")
+	} else {
+		columns = append(columns, *r.Direct)
+		p("\n| | with the gateway | without, same fleet and target |\n|---|--:|--:|")
 	}
 	for _, row := range []struct {
 		name string
@@ -129,7 +133,11 @@ func (r *Report) Markdown() string {
 			return fmt.Sprintf("%s / %s", n.P50.Round(100*time.Microsecond), n.P99.Round(time.Millisecond))
 		}},
 	} {
-		p("| %s | %s | %s |", row.name, row.of(r.Numbers), direct(row.of))
+		line := "| " + row.name
+		for _, n := range columns {
+			line += " | " + row.of(n)
+		}
+		p("%s |", line)
 	}
 	p("\nAgents said in the end: %s. Receipts: %s. HTTP: %s (0: no answer).\n", counts(r.Numbers.Said), counts(r.Numbers.Statuses), counts(r.Numbers.HTTP))
 	p("## What must hold\n\n| rule | | broken |\n|---|---|--:|")
@@ -141,15 +149,7 @@ func (r *Report) Markdown() string {
 			p("- %s: %s", rule.Name, finding)
 		}
 	}
-	p("\n## What came up\n\nA run proves nothing about what did not come up in it.\n\n| | | times |\n|---|---|--:|")
-	for _, s := range r.Sometimes {
-		missing := ""
-		if s.Wanted && s.Count == 0 {
-			missing = " **(never)**"
-		}
-		p("| %s | %s | %d%s |", s.Name, s.Says, s.Count, missing)
-	}
-	p("\nNot visible from outside, and forced one by one by the gateway's own tests: %s.\n", strings.Join(Unseen, "; "))
+	r.cameUp(p)
 	if len(r.Faults) > 0 {
 		kinds := map[string]int{}
 		for _, f := range r.Faults {
@@ -164,6 +164,32 @@ func (r *Report) Markdown() string {
 		}
 	}
 	return b.String()
+}
+
+func (r *Report) cameUp(p func(string, ...any)) {
+	if len(r.Sometimes) == 0 {
+		return
+	}
+	p("\n## What came up\n\nA run proves nothing about what did not come up in it.\n\n| | | times |\n|---|---|--:|")
+	for _, s := range r.Sometimes {
+		missing := ""
+		if s.Wanted && s.Count == 0 {
+			missing = " **(never)**"
+		}
+		p("| %s | %s | %d%s |", s.Name, s.Says, s.Count, missing)
+	}
+	p("\nNot visible from outside, and forced one by one by the gateway's own tests: %s.\n", strings.Join(Unseen, "; "))
+}
+
+// Missing are the situations that were wanted and never came up.
+func (r *Report) Missing() []string {
+	var names []string
+	for _, s := range r.Sometimes {
+		if s.Wanted && s.Count == 0 {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 func counts[K cmp.Ordered](m map[K]int) string {
