@@ -121,7 +121,7 @@ func (d *director) redisRoles(ctx context.Context) (primaries, replicas []*rig.R
 		}
 	}
 	if len(primaries) == 0 {
-		return nil, nil, errors.New("Redis has no primary")
+		return nil, nil, errors.New("no primary among the Redis servers")
 	}
 	return primaries, replicas, nil
 }

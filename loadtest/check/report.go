@@ -133,11 +133,11 @@ func (r *Report) Markdown() string {
 			return fmt.Sprintf("%s / %s", n.P50.Round(100*time.Microsecond), n.P99.Round(time.Millisecond))
 		}},
 	} {
-		line := "| " + row.name
+		cells := []string{row.name}
 		for _, n := range columns {
-			line += " | " + row.of(n)
+			cells = append(cells, row.of(n))
 		}
-		p("%s |", line)
+		p("| %s |", strings.Join(cells, " | "))
 	}
 	p("\nAgents said in the end: %s. Receipts: %s. HTTP: %s (0: no answer).\n", counts(r.Numbers.Said), counts(r.Numbers.Statuses), counts(r.Numbers.HTTP))
 	p("## What must hold\n\n| rule | | broken |\n|---|---|--:|")

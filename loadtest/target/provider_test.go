@@ -136,7 +136,7 @@ func TestScriptsFollowTheirSeed(t *testing.T) {
 		}
 		return all
 	}
-	if fates(1) != fates(1) || fates(1) == fates(2) {
+	if one := fates(1); fates(1) != one || fates(2) == one {
 		t.Error("the seed does not decide")
 	}
 	if mode, _ := (Script{}).draw("mail", "r1", 0); mode != OK {
