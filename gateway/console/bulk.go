@@ -134,6 +134,7 @@ func (c *Console) bulkRun(v *visit) error {
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.Header().Set("X-Accel-Buffering", "no")
 	stream := http.NewResponseController(v.w)
+	defer stream.SetWriteDeadline(time.Time{}) // the connection may serve another request
 	page := v.page("bulkrun", "Deciding many", nil)
 	write := func(part string, data any) error {
 		page.Data = data

@@ -34,6 +34,7 @@ func (c *Console) events(v *visit) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	stream := http.NewResponseController(v.w)
+	defer stream.SetWriteDeadline(time.Time{}) // the connection may serve another request
 	write := func(text string) bool {
 		stream.SetWriteDeadline(time.Now().Add(writeWithin))
 		_, err := fmt.Fprint(v.w, text)

@@ -335,7 +335,9 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.night(t)
-	server := httptest.NewServer(w.console)
+	server := httptest.NewUnstartedServer(w.console)
+	server.Config.ReadTimeout = 200 * time.Millisecond
+	server.Start()
 	defer server.Close()
 	stream := func(key string) (*bufio.Scanner, context.CancelFunc) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -356,6 +358,7 @@ func TestEvents(t *testing.T) {
 	defer stop()
 	theirs, stopTheirs := stream(otherKey)
 	defer stopTheirs()
+	<-time.After(2 * server.Config.ReadTimeout) // a stream outlives it
 	other := begun("zeta", "charge_card", `{}`, 0)
 	other.Tenant = "zeta"
 	w.put(other, intent.Executed)

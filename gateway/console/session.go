@@ -122,8 +122,8 @@ type handler func(*visit) error
 
 func (v *visit) ctx() context.Context { return v.r.Context() }
 
-// span is the trace in which a decision is made.
-func (v *visit) span() tracing.Span { return tracing.Continue(v.r.Header.Get("Traceparent")) }
+// span is the request's.
+func (v *visit) span() tracing.Span { return tracing.From(v.ctx()) }
 
 // enter lets in who is signed in; others are asked to. The cookie is SameSite=Strict, so the
 // first request of a link in a chat or a mail comes without it: that one is answered with a

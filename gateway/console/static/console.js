@@ -139,7 +139,7 @@
   function connect() {
     if (source || document.hidden) return;
     source = new EventSource(address);
-    source.onopen = () => liveText("Live.");
+    source.onopen = () => { liveText("Live."); schedule(); }; // what came before the stream, or in a gap of it
     source.onerror = () => liveText("No live updates at the moment.");
     source.addEventListener("change", schedule);
     source.addEventListener("end", () => location.reload());
