@@ -1,6 +1,6 @@
 # Shorthands. What they run can be run by hand as well.
 
-.PHONY: dev build test lint fuzz bench
+.PHONY: dev build test lint fuzz bench mutants
 
 # The embedded gateway with demo services; DATA=dir keeps its state across restarts.
 dev:
@@ -22,3 +22,8 @@ fuzz:
 
 bench:
 	go test -run '^$$' -bench . -benchmem $(or $(PKG),./...)
+
+# Breaks one guard of the promise at a time; every one must turn its tests red. Minutes.
+# ONLY=name,name for some; REPORT=loadtest/reports/mutants.md writes the table there.
+mutants:
+	go run ./loadtest mutants $(if $(ONLY),--only $(ONLY)) $(if $(REPORT),--report $(REPORT))

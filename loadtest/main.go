@@ -4,6 +4,7 @@
 //	go run ./loadtest bench        compare with a bare reverse proxy, on one downstream
 //	go run ./loadtest fleet        let agents loose on it, and check what came of it
 //	go run ./loadtest chaos        the same while processes are killed and links are cut
+//	go run ./loadtest mutants      break one guard at a time and see the tests turn red
 package main
 
 import (
@@ -34,6 +35,7 @@ func execute(args []string) error {
 		SilenceErrors: true,
 	}
 	root.AddCommand(benchCommand(), fleetCommand(), chaosCommand(), downstreamRole(), proxyRole(), providerRole())
+	root.AddCommand(mutantsCommand())
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
 }
