@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -102,7 +101,7 @@ func Firing(ctx context.Context, rule Rule, series *Memory, at time.Duration) ([
 
 func (r Rule) alert(ctx context.Context, s promql.Sample) (Alert, error) {
 	of := s.Metric.Map()
-	delete(of, labels.MetricName)
+	delete(of, model.MetricNameLabel)
 	data := template.AlertTemplateData(of, nil, "", s)
 	expand := func(into map[string]string, texts map[string]string) error {
 		for name, text := range texts {

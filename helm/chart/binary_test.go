@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -149,9 +150,7 @@ func TestBinaryTakesEveryConfig(t *testing.T) {
 			t.Parallel()
 			r := render(t, values)
 			secrets := map[string]string{}
-			for k, v := range known {
-				secrets[k] = v
-			}
+			maps.Copy(secrets, known)
 			for k, v := range mounted[name] {
 				if v == "" {
 					v = authority(t)
@@ -356,7 +355,6 @@ func awaitOK(t *testing.T, url string, ended <-chan error) {
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	last := errors.New("never asked")
 	for {
 		response, err := http.Get(url)
 		if err == nil {
@@ -366,13 +364,12 @@ func awaitOK(t *testing.T, url string, ended <-chan error) {
 			}
 			err = errors.New(response.Status)
 		}
-		last = err
 		select {
 		case <-tick.C:
-		case err := <-ended:
-			t.Fatalf("latchkey ended: %v", err)
+		case how := <-ended:
+			t.Fatalf("latchkey ended: %v", how)
 		case <-ctx.Done():
-			t.Fatalf("%s: %v", url, last)
+			t.Fatalf("%s: %v", url, err)
 		}
 	}
 }

@@ -49,6 +49,7 @@ func TestCommitted(t *testing.T) {
 		if !bytes.Equal(made, has) {
 			t.Errorf("%s is not what the code makes: go test ./dashboards -run Committed -update", file)
 		}
+		//lint:ignore SA1019 as in View.JSON
 		var read dashboard.Dashboard
 		err = read.UnmarshalJSONStrict(has)
 		// the SDK answers with a list of no errors where all is well

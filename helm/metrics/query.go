@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -32,7 +32,7 @@ func Check(expr string) ([]string, error) {
 		}
 		used = append(used, m.Name)
 		for _, match := range v.LabelMatchers {
-			if match.Name != labels.MetricName && !slices.Contains(may, match.Name) {
+			if match.Name != model.MetricNameLabel && !slices.Contains(may, match.Name) {
 				err = fmt.Errorf("%s has no label %q", v.Name, match.Name)
 			}
 		}
