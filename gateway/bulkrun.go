@@ -113,7 +113,7 @@ func (g *Gateway) runOne(c *gin.Context, b *bulk, item bulkItem) bulkLine {
 			return skipped(why)
 		}
 		d := b.decision
-		d.Key, d.If, d.Span = item.key, &item.tag, b.Span.Child()
+		d.Key, d.If = item.key, &item.tag
 		var failed *intent.Error
 		if r, failed = g.carryOut(c, b.verb, d); failed == nil {
 			line.Result, line.Status, line.ETag = "done", r.Status.String(), r.ETag()

@@ -25,7 +25,6 @@ const settling = time.Second
 
 // call answers POST /v1/tools/{tool}/calls.
 func (g *Gateway) call(c *gin.Context) {
-	began := time.Now()
 	r, err := g.request(c)
 	var a once.Answer
 	switch {
@@ -37,20 +36,7 @@ func (g *Gateway) call(c *gin.Context) {
 		a = g.Engine.Do(c.Request.Context(), r)
 	}
 	writeAnswer(c, a)
-
-	// The canonical line: one per call, constant names, no argument, no result.
-	p := principal(c)
-	attrs := []any{
-		"tool", c.Param("tool"), "decision", a.Decision.String(), "http_status", c.Writer.Status(), "duration", time.Since(began),
-		"tenant", p.Tenant, "credential", p.ID, "trace_id", span(c).TraceID(),
-	}
-	if a.Receipt.Key != (intent.Key{}) {
-		attrs = append(attrs, "key", a.Receipt.Key.Short(), "status", a.Receipt.Status.String())
-	}
-	if a.Err != nil {
-		attrs = append(attrs, "code", a.Err.Category.Code(), "reason", a.Err.Reason)
-	}
-	g.Log.Debug("call", attrs...)
+	c.Set(answeredKey, callAnswer{&r, &a})
 }
 
 // request reads and checks a call. Whatever is wrong is said before anything is stored.

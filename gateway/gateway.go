@@ -7,7 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +20,7 @@ import (
 	"github.com/latchkey-gateway/latchkey/tracing"
 )
 
-// Options wire a Gateway. All fields are required.
+// Options wire a Gateway. All fields but Telemetry are required.
 type Options struct {
 	Engine    *once.Engine
 	Catalogue *downstream.Catalogue
@@ -28,8 +28,10 @@ type Options struct {
 		BreakerState(downstream string) string
 		InFlight(downstream string) int
 	}
-	Keys *auth.Keys
-	// Ready are the checks of /readyz by name; each must end within a second or so.
+	Keys      *auth.Keys
+	Telemetry *tracing.Telemetry
+	// Ready are the checks of /readyz by name, Dispensable among them; each must end within a
+	// second or so.
 	Ready map[string]func(context.Context) error
 	Body  int64         // bytes of a request body
 	Wait  time.Duration // longest wait for an answer
@@ -68,7 +70,7 @@ func (g *Gateway) draining() bool {
 func (g *Gateway) Agents() http.Handler {
 	e := g.engine()
 	v1 := e.Group("/v1", g.authenticate)
-	v1.POST("/tools/:tool/calls", allow(auth.Agent), g.call)
+	v1.POST(strings.TrimPrefix(callRoute, "/v1"), allow(auth.Agent), g.call)
 	g.reads(v1)
 	return e
 }
@@ -121,34 +123,9 @@ func (g *Gateway) engine() *gin.Engine {
 	return e
 }
 
-const (
-	spanKey      = "latchkey.span"
-	principalKey = "latchkey.principal"
-)
-
-// span is this request's span.
-func span(c *gin.Context) tracing.Span { return c.MustGet(spanKey).(tracing.Span) }
+const principalKey = "latchkey.principal"
 
 func principal(c *gin.Context) auth.Principal { return c.MustGet(principalKey).(auth.Principal) }
-
-// arrive opens the request's span and turns a panic into a problem. gin's own recovery is
-// not used: it swallows http.ErrAbortHandler and logs request headers.
-func (g *Gateway) arrive(c *gin.Context) {
-	c.Set(spanKey, tracing.Continue(c.Request.Header.Get("Traceparent")))
-	defer func() {
-		switch failure := recover(); {
-		case failure == nil:
-		case failure == http.ErrAbortHandler:
-			panic(failure)
-		default:
-			g.Log.Error("panic", "failure", failure, "trace_id", span(c).TraceID(), "stack", string(debug.Stack()))
-			if !c.Writer.Written() {
-				writeProblem(c, intent.Errorf(intent.Internal, nil, "The gateway failed on this request."), 0)
-			}
-		}
-	}()
-	c.Next()
-}
 
 func (g *Gateway) authenticate(c *gin.Context) {
 	p, err := g.Keys.Authenticate(c.Request.Header)
@@ -166,34 +143,6 @@ func allow(roles ...auth.Role) gin.HandlerFunc {
 			writeProblem(c, err, 0)
 		}
 	}
-}
-
-// readyz asks everything that a call needs to be written to. A gateway whose Redis is down
-// still answers durable calls, but it is not what a load balancer should prefer.
-func (g *Gateway) readyz(c *gin.Context) {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), 2*time.Second)
-	defer cancel()
-	status, state := http.StatusOK, make(map[string]string, len(g.Ready)+1)
-	var mu sync.Mutex
-	var checks sync.WaitGroup
-	for name, check := range g.Ready {
-		checks.Go(func() {
-			err := check(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			state[name] = "ok"
-			if err != nil {
-				// The cause may name hosts; it belongs in the log.
-				state[name], status = "cannot be written to", http.StatusServiceUnavailable
-				g.Log.Warn("not ready", "check", name, "error", err)
-			}
-		})
-	}
-	checks.Wait()
-	if g.draining() {
-		state["gateway"], status = "draining", http.StatusServiceUnavailable
-	}
-	c.JSON(status, gin.H{"ready": status == http.StatusOK, "checks": state})
 }
 
 // asError gives every failure of a read a category; the cause goes to the log.

@@ -56,9 +56,25 @@ func TestReadyz(t *testing.T) {
 			got.hides("10.1.2.3", "injected") // the cause belongs in the log
 		}
 	}
+	// A load balancer that would rather have a gateway without Redis than none.
+	degraded := func(code int, without bool) {
+		t.Helper()
+		for _, server := range a.both() {
+			got := a.do("GET", server+"/readyz?degraded=ok", "", "")
+			var state struct{ Ready, Degraded bool }
+			if err := json.Unmarshal(got.body, &state); err != nil {
+				t.Fatal(err)
+			}
+			if got.code != code || state.Ready != (code == 200) || state.Degraded != without {
+				t.Errorf("degraded=ok: HTTP %d, want %d: %s", got.code, code, got.body)
+			}
+		}
+	}
 	ready(200, nil)
+	degraded(200, false)
 	a.ready.Store(new(errors.New("dial tcp 10.1.2.3: refused")))
 	ready(503, map[string]string{"redis": "down"})
+	degraded(200, true)
 	w.store.SetFault(func(v memstore.Verb, _ intent.Key) memstore.Fault {
 		if v == memstore.Ready {
 			return memstore.Refused
@@ -66,14 +82,18 @@ func TestReadyz(t *testing.T) {
 		return memstore.Healthy
 	})
 	ready(503, map[string]string{"redis": "down", "store": "down"})
+	degraded(503, true)
 	a.ready.Store(nil)
 	ready(503, map[string]string{"store": "down"})
+	degraded(503, false)
 	w.store.SetFault(nil)
 	ready(200, nil)
+	degraded(200, false)
 
 	// Draining takes no more calls from a load balancer, but serves those that still come.
 	a.gateway.Drain()
 	ready(503, map[string]string{"gateway": "draining"})
+	degraded(503, false)
 	a.call("mail", `{"id":1}`).completed()
 }
 

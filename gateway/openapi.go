@@ -162,7 +162,8 @@ func paths() spec {
 		"/livez": spec{"get": open(operation("live", "gateway", "Is the process there", "", both,
 			with(spec{}, "200", answered("It is.", "text/plain", spec{"type": "string"}))))},
 		"/readyz": spec{"get": open(operation("ready", "gateway", "Can calls be written", "", both,
-			with(with(spec{}, "200", answered("They can.", asJSON, ref("schemas", "ready"))), "503", answered("They cannot, or the gateway is draining.", asJSON, ref("schemas", "ready")))))},
+			with(with(spec{}, "200", answered("They can.", asJSON, ref("schemas", "ready"))), "503", answered("They cannot, or the gateway is draining.", asJSON, ref("schemas", "ready"))),
+			parametersOf("degraded")))},
 		"/metrics": spec{"get": open(operation("metrics", "gateway", "Metrics for Prometheus", "", operators,
 			with(spec{}, "200", answered("In Prometheus' or OpenMetrics' text.", "text/plain", spec{"type": "string"}))))},
 	}

@@ -37,6 +37,7 @@ func sharedParameters() spec {
 		"limit":             query("limit", spec{"type": "integer", "minimum": 1, "maximum": 200, "description": "Receipts of a page; 50 unless it is said."}),
 		"cursor":            query("cursor", str("Where the page before ended.")),
 		"wait":              query("wait", spec{"type": "integer", "minimum": 0, "description": "Seconds to wait for it to settle."}),
+		"degraded":          query("degraded", words("Ready is enough without Redis: durable calls go on.", "ok")),
 		"step":              query("step", str("Whole minutes, as Go writes durations.")),
 		"Idempotency-Key":   header("Idempotency-Key", "An explicit key: a quoted string or a bare token of 1 to 255 visible ASCII characters. Run and step are optional labels then."),
 		"Prefer":            header("Prefer", "wait=N: seconds to wait for the answer."),

@@ -185,7 +185,7 @@ func schemas() spec {
 			"open": listOf(record(spec{"tool": str(""), "what": words("", "unknown", "parked", "awaiting_approval", "doubt"), "n": whole(""),
 				"oldest_at": clock(""), "oldest_seconds": whole("")}))}),
 		"change":  record(spec{"key": keyText(""), "tool": str(""), "kind": words("", "attempt", "audit"), "word": str("A decision or an action."), "at": clock("")}),
-		"ready":   record(spec{"ready": typed("boolean", ""), "checks": links}),
+		"ready":   record(spec{"ready": typed("boolean", ""), "degraded": typed("boolean", "Redis is down: durable calls go on, hot ones are refused."), "checks": links}),
 		"problem": problemSchema(),
 	}
 }

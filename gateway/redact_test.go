@@ -101,8 +101,8 @@ func TestLogLines(t *testing.T) {
 		}
 	}
 	for _, there := range []string{
-		`"msg":"call","tool":"mail","decision":"executed","http_status":200,"duration":`, `"trace_id":"0af7651916cd43dd8448eb211c80319c"`,
-		`"tenant":"acme"`, `"credential":"id-of-acme-agent"`, `"key":"` + key[:8] + `"`, `"decision":"mismatch","http_status":422`, `"code":"idempotency_conflict"`,
+		`"msg":"call","tool":"mail","class":"effectful","decision":"executed","status":"completed","http_status":200`, `"duration_ms":`, `"steps_ms":{"claim":`, `"trace_id":"0af7651916cd43dd8448eb211c80319c"`,
+		`"tenant":"acme"`, `"credential":"id-of-acme-agent"`, `"key":"` + key[:8] + `"`, `"decision":"mismatch","http_status":422,"code":"idempotency_conflict"`,
 	} {
 		if !strings.Contains(log, there) {
 			t.Errorf("no %s in the log: %s", there, log)

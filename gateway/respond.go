@@ -125,6 +125,7 @@ func writeProblem(c *gin.Context, e *intent.Error, retryAfter time.Duration) {
 		kind = problemKinds[intent.Internal]
 	}
 	code := e.Category.Code()
+	c.Set(codeKey, code)
 	b := make([]byte, 0, 512)
 	b = append(b, `{"type":"urn:latchkey:problem:`...)
 	b = append(b, code...)

@@ -23,6 +23,7 @@ import (
 	"github.com/latchkey-gateway/latchkey/intentstore"
 	"github.com/latchkey-gateway/latchkey/intentstore/memstore"
 	"github.com/latchkey-gateway/latchkey/lock/memlock"
+	"github.com/latchkey-gateway/latchkey/tracing"
 )
 
 // Credentials of every world. Those of acme differ in their role, globex is another tenant.
@@ -149,23 +150,38 @@ var catalogue = func() []downstream.ToolSpec {
 type replica struct {
 	w         *world
 	engine    *once.Engine
+	telemetry *tracing.Telemetry
 	gateway   *gateway.Gateway
 	agents    *httptest.Server
 	operators *httptest.Server
 	ready     atomic.Pointer[error] // what the check "redis" of /readyz says
 }
 
+// telemetry exports nothing: it counts, and writes the line of each call.
+func (w *world) telemetry(replica string) *tracing.Telemetry {
+	o := tracing.Options{Replica: replica, Region: "north"}
+	for _, t := range w.cat.Tools() {
+		o.Tools = append(o.Tools, t.Name)
+	}
+	tel, err := tracing.Start(w.Context(), o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return tel
+}
+
 func (w *world) replica(name string) *replica {
 	w.Helper()
 	r := &replica{w: w}
 	log := slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r.telemetry = w.telemetry(name)
 	r.engine = once.New(once.Options{
 		Lock: w.lock, Store: w.store, Desk: w.store, Journal: w.store, Effects: w.client, Tools: w.cat.Tool,
 		Lease: 10 * time.Second, HotTTL: time.Hour, NearCache: 1 << 20, MaxInFlight: w.inFlight,
-		Replica: name, Region: "north", Log: log,
+		Replica: name, Region: "north", Telemetry: r.telemetry, Log: log,
 	})
 	r.gateway = gateway.New(gateway.Options{
-		Engine: r.engine, Catalogue: w.cat, Client: w.client, Keys: w.keys,
+		Engine: r.engine, Catalogue: w.cat, Client: w.client, Keys: w.keys, Telemetry: r.telemetry,
 		Ready: map[string]func(context.Context) error{"store": w.store.Ready, "redis": func(context.Context) error {
 			if err := r.ready.Load(); err != nil {
 				return *err
