@@ -100,7 +100,7 @@ func TestLookupProves(t *testing.T) {
 		{"403 and a careless rule", sloppy, asJSON(403, `{}`), Nothing, whyStatus, ""},
 		{"429 and a careless rule", sloppy, asJSON(429, `{}`), Nothing, whyStatus, ""},
 		{"408 and a careless rule", sloppy, asJSON(408, `{}`), Nothing, whyStatus, ""},
-		{"http.StatusFound and a careless rule", sloppy, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", 302) }, Nothing, whyStatus, ""},
+		{"302 and a careless rule", sloppy, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", http.StatusFound) }, Nothing, whyStatus, ""},
 		{"garbage", nil, asJSON(200, `{"data":[{"id":`), Nothing, whyMalformed, ""},
 		{"garbage after it", nil, asJSON(200, `{"data":[]} x`), Nothing, whyMalformed, ""},
 		{"a name twice", nil, asJSON(200, `{"data":[1],"data":[]}`), Nothing, whyMalformed, ""},
