@@ -32,10 +32,11 @@ type Options struct {
 	Telemetry *tracing.Telemetry
 	// Ready are the checks of /readyz by name, Dispensable among them; each must end within a
 	// second or so.
-	Ready map[string]func(context.Context) error
-	Body  int64         // bytes of a request body
-	Wait  time.Duration // longest wait for an answer
-	Log   *slog.Logger
+	Ready  map[string]func(context.Context) error
+	Faults []string      // what is injected on purpose, in words; nil: nothing
+	Body   int64         // bytes of a request body
+	Wait   time.Duration // longest wait for an answer
+	Log    *slog.Logger
 }
 
 // Gateway serves the two listeners.

@@ -46,5 +46,9 @@ func (g *Gateway) readyz(c *gin.Context) {
 	if !ready {
 		status = http.StatusServiceUnavailable
 	}
-	c.JSON(status, gin.H{"ready": ready, "degraded": degraded, "checks": state})
+	answer := gin.H{"ready": ready, "degraded": degraded, "checks": state}
+	if len(g.Faults) > 0 {
+		answer["faults"] = g.Faults
+	}
+	c.JSON(status, answer)
 }

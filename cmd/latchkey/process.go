@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/latchkey-gateway/latchkey/downstream"
@@ -25,6 +28,7 @@ import (
 	"github.com/latchkey-gateway/latchkey/intentstore/sqlite"
 	"github.com/latchkey-gateway/latchkey/lock"
 	"github.com/latchkey-gateway/latchkey/lock/redislock"
+	"github.com/latchkey-gateway/latchkey/tracing"
 )
 
 // nearCacheBytes bounds the completed receipts that a replica keeps in memory.
@@ -56,6 +60,7 @@ type process struct {
 	log       *slog.Logger
 	gateway   *gateway.Gateway
 	console   *console.Console
+	metrics   *tracing.Metrics
 	agents    net.Listener
 	operators net.Listener
 	longest   time.Duration // timeout of the slowest tool
@@ -102,7 +107,13 @@ func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *proces
 	}
 	p.later(func(context.Context) error { return ignoreClosed(p.operators.Close()) })
 
-	store, err := openStore(ctx, cfg)
+	telemetry, err := startTelemetry(ctx, p, catalogue)
+	if err != nil {
+		return p, err
+	}
+	p.metrics = telemetry.Metrics
+	p.later(telemetry.Shutdown)
+	store, err := openStore(ctx, cfg, p.metrics.Batch)
 	if err != nil {
 		return p, err
 	}
@@ -113,17 +124,29 @@ func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *proces
 	}
 	client := downstream.NewClient(catalogue, downstream.Options{ResultCap: int64(cfg.Limits.Result)})
 	p.later(func(context.Context) error { client.Close(); return nil })
+	effects, faults, err := withFaults(client, cfg.Faults)
+	if err != nil {
+		return p, err
+	}
+	for _, f := range faults {
+		log.Error("FAULTS ARE INJECTED ON PURPOSE", "what", f)
+	}
 
 	seal, err := newSeal(cfg.Store.Seal())
 	if err != nil {
 		return p, err
 	}
 	engine := once.New(once.Options{
-		Lock: locker, Store: store, Desk: store, Journal: store, Effects: client, Tools: catalogue.Tool, Seal: seal, Notify: cfg.Notify != nil,
+		Lock: locker, Store: store, Desk: store, Journal: store, Effects: effects, Tools: catalogue.Tool, Seal: seal, Notify: cfg.Notify != nil,
 		Lease: cfg.Lease, HotTTL: cfg.Retention.Hot, NearCache: nearCacheBytes, MaxInFlight: cfg.Limits.InFlight,
-		Replica: cfg.Replica, Region: cfg.Region, Log: log,
+		Replica: cfg.Replica, Region: cfg.Region, Telemetry: telemetry, StoreSystem: storeSystem[cfg.Store.Driver], Log: log,
 	})
 	p.later(engine.Close)
+	waiting := newBacklog(store, locker, cfg.Auth.Keys)
+	if err := observe(p.metrics, engine, client, waiting); err != nil {
+		return p, err
+	}
+	p.background(ctx, waiting.run)
 	sweeper := sweep.New(sweep.Options{
 		Engine: engine, Lock: locker, Store: store, Lease: cfg.Lease,
 		Result: cfg.Retention.Result, Tombstone: cfg.Retention.Tombstone, Log: log,
@@ -132,21 +155,21 @@ func start(ctx context.Context, cfg *config.Config, log *slog.Logger) (p *proces
 	p.background(ctx, sweeper.Run)
 	p.background(ctx, reconciler.Run)
 	if n := cfg.Notify; n != nil {
-		notifier, err := notify.New(notify.Options{Desk: store, URL: n.URL, Secret: n.Secret, Events: n.Events, Log: log})
+		notifier, err := notify.New(notify.Options{Desk: store, URL: n.URL, Secret: n.Secret, Events: n.Events, Told: p.told, Log: log})
 		if err != nil {
 			return p, err
 		}
 		p.background(ctx, notifier.Run)
 	}
 	if p.console, err = console.New(console.Options{
-		Engine: engine, Catalogue: catalogue, Breakers: client, Keys: keys, TraceLink: cfg.Tracing.ConsoleLink, Log: log,
+		Engine: engine, Catalogue: catalogue, Breakers: client, Keys: keys, Notices: func() []string { return faults }, TraceLink: cfg.Tracing.ConsoleLink, Log: log,
 	}); err != nil {
 		return p, err
 	}
 	p.later(func(context.Context) error { p.console.Close(); return nil })
 
 	p.gateway = gateway.New(gateway.Options{
-		Engine: engine, Catalogue: catalogue, Client: client, Keys: principals,
+		Engine: engine, Catalogue: catalogue, Client: client, Keys: principals, Telemetry: telemetry, Faults: faults,
 		Ready: map[string]func(context.Context) error{"redis": locker.Ready, "store": store.Ready},
 		Body:  int64(cfg.Limits.Body), Wait: cfg.Limits.Wait, Log: log,
 	})
@@ -215,6 +238,7 @@ func (p *process) server(h http.Handler) *http.Server {
 func (p *process) operatorHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", p.gateway.Operators())
+	mux.Handle("GET /metrics", p.metrics.Handler())
 	mux.Handle(console.Prefix, p.console)
 	mux.Handle(console.Prefix+"/", p.console)
 	if !p.cfg.Pprof {
@@ -229,16 +253,16 @@ func (p *process) operatorHandler() http.Handler {
 }
 
 // openStore opens the durable store and, unless told not to, migrates it.
-func openStore(ctx context.Context, cfg *config.Config) (fullStore, error) {
+func openStore(ctx context.Context, cfg *config.Config, onBatch func(rows int)) (fullStore, error) {
 	if cfg.Store.Migrate {
 		if err := migrate(ctx, cfg); err != nil {
 			return nil, err
 		}
 	}
 	if cfg.Store.Driver == "sqlite" {
-		return sqlite.Open(ctx, sqlite.Options{Path: cfg.Store.Path})
+		return sqlite.Open(ctx, sqlite.Options{Path: cfg.Store.Path, OnBatch: onBatch})
 	}
-	return postgres.Open(ctx, postgres.Options{DSN: cfg.Store.DSN})
+	return postgres.Open(ctx, postgres.Options{DSN: cfg.Store.DSN, OnBatch: onBatch})
 }
 
 // openLock connects to Redis, or starts the embedded one, and checks that it is a primary
@@ -281,6 +305,34 @@ func (p *process) openLock(ctx context.Context) (fullLock, error) {
 		p.log.Warn(w)
 	}
 	return locker, nil
+}
+
+// storeSystem is what traces call the store.
+var storeSystem = map[string]string{"postgres": tracing.SystemPostgreSQL, "sqlite": tracing.SystemSQLite}
+
+// told counts what became of a notification.
+func (p *process) told(outcome string) {
+	if outcome == notify.Sent {
+		p.metrics.Notified(nil)
+	} else {
+		p.metrics.Notified(errors.New(outcome))
+	}
+}
+
+// withFaults makes the client lose answers as the config says, and says so in words.
+func withFaults(client *downstream.Client, faults map[string]config.Fault) (once.Effects, []string, error) {
+	if len(faults) == 0 {
+		return client, nil, nil
+	}
+	lose, words := make(map[string]downstream.Fault, len(faults)), make([]string, 0, len(faults))
+	for _, name := range slices.Sorted(maps.Keys(faults)) {
+		f := downstream.Fault(faults[name])
+		lose[name] = f
+		words = append(words, fmt.Sprintf("Faults are injected into %s: %v of its calls act and then time out, %v act and reset, %v act and break off, %v are refused; %v are added to each.",
+			name, f.AfterEffectTimeout, f.AfterEffectReset, f.AfterEffectTruncate, f.BeforeEffectRefuse, f.Delay))
+	}
+	faulty, err := client.WithFaults(lose, mathrand.Uint64())
+	return faulty, words, err
 }
 
 // newSeal makes the seal of a config's seal_key; nil without one.

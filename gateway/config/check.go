@@ -280,11 +280,10 @@ func (c *checker) checkFaults(opts Options) {
 		if _, ok := c.cfg.Tools[name]; !ok {
 			c.problem("faults."+name, "is not the name of a tool")
 		}
-		if f.AfterEffectTimeout+f.AfterEffectReset+f.BeforeEffectRefuse > 1 {
+		if f.AfterEffectTimeout+f.AfterEffectReset+f.AfterEffectTruncate+f.BeforeEffectRefuse > 1 {
 			c.problem("faults."+name, "the shares add up to more than 1")
 		}
 	}
-	c.problem("faults", "this build does not inject faults; a later release does: remove the section")
 }
 
 func (c *checker) checkTracing() {
@@ -293,7 +292,6 @@ func (c *checker) checkTracing() {
 		if a, ok := c.address("tracing.otlp.endpoint", t.OTLP.Endpoint); ok && a.host == "" {
 			c.problem("tracing.otlp.endpoint", "%q lacks a host", t.OTLP.Endpoint)
 		}
-		c.warn("tracing.otlp", "this build does not export spans; a later release does")
 	}
 	if t.ConsoleLink == "" {
 		return

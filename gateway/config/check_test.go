@@ -229,13 +229,12 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-func TestFaultsAreNotInThisBuild(t *testing.T) {
+func TestFaultsAreChecked(t *testing.T) {
 	t.Parallel()
 	opts := options()
 	opts.AllowFaults = true
 	_, _, err := config.Parse("f", []byte(minimal+"faults: {sned: {after_effect_timeout: 0.6, after_effect_reset: 0.6}}\n"), opts)
-	want := "f:12: faults: this build does not inject faults; a later release does: remove the section\n" +
-		"f:12: faults.sned: is not the name of a tool\nf:12: faults.sned: the shares add up to more than 1"
+	want := "f:12: faults.sned: is not the name of a tool\nf:12: faults.sned: the shares add up to more than 1"
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
@@ -251,7 +250,6 @@ func TestWarnings(t *testing.T) {
 		{"postgres with an embedded Redis", "", "redis: {mode: embedded}\n", "redis.mode", "own embedded Redis"},
 		{"nobody decides", "[agent, operator]", "[agent]", "auth.keys", "role operator"},
 		{"an unused downstream", "tools:\n", "  crm: {base_url: \"http://127.0.0.1:9101\"}\ntools:\n", "downstreams.crm", "no tool uses it"},
-		{"spans stay here", "", "tracing: {otlp: {}}\n", "tracing.otlp", "does not export spans"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

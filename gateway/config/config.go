@@ -166,15 +166,20 @@ type OTLP struct {
 	Endpoint string `yaml:"endpoint" default:"127.0.0.1:4317"`
 	// Protocol is grpc or http.
 	Protocol string `yaml:"protocol" default:"grpc" oneof:"grpc,http"`
+	// Insecure speaks plain text to a collector that is not on this machine, as in a mesh
+	// that encrypts. To this machine plain text is always spoken.
+	Insecure bool `yaml:"insecure" default:"false"`
 }
 
 // Fault makes the gateway's own client behave as if an answer had been lost. The first
-// three are shares of calls, 0 to 1.
+// four are shares of calls, 0 to 1.
 type Fault struct {
 	// AfterEffectTimeout performs the call, then acts as if no answer had come in time.
 	AfterEffectTimeout float64 `yaml:"after_effect_timeout" default:"0" min:"0" max:"1"`
 	// AfterEffectReset performs the call, then acts as if the connection had broken.
 	AfterEffectReset float64 `yaml:"after_effect_reset" default:"0" min:"0" max:"1"`
+	// AfterEffectTruncate performs the call, then acts as if the answer had broken off.
+	AfterEffectTruncate float64 `yaml:"after_effect_truncate" default:"0" min:"0" max:"1"`
 	// BeforeEffectRefuse acts as if the connection had been refused; nothing is sent.
 	BeforeEffectRefuse float64 `yaml:"before_effect_refuse" default:"0" min:"0" max:"1"`
 	// Delay is added to every call.
