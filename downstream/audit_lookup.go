@@ -103,17 +103,24 @@ func (s sayings) all(what say) bool {
 func (s sayings) always() bool { return s.all(yes) }
 func (s sayings) never() bool  { return s.all(no) }
 
+// partial compiles the rule for answers that are known in part.
+func (r *rule) partial() (cel.Program, error) {
+	compiling.Lock()
+	defer compiling.Unlock()
+	env, err := language()
+	if err != nil {
+		return nil, err
+	}
+	return env.Program(r.ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(ruleCost), cel.InterruptCheckFrequency(ruleChecks))
+}
+
 // byStatus evaluates a rule for every status that counts while everything else is unknown.
 func (r *rule) byStatus() sayings {
 	out := sayings{says: make(map[int]say)}
 	if r == nil {
 		return out
 	}
-	env, err := language()
-	if err != nil {
-		return out
-	}
-	program, err := env.Program(r.ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(ruleCost), cel.InterruptCheckFrequency(ruleChecks))
+	program, err := r.partial()
 	if err != nil {
 		return out
 	}

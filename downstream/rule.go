@@ -23,7 +23,7 @@ const (
 	ruleCost   = 1_000_000   // CEL's units: about one for each step and ten characters looked at
 	ruleTime   = time.Second // of the clock; looked at in loops
 	ruleLength = 16 << 10    // of the text, in characters
-	ruleChecks = 256         // steps of a loop between two looks at the clock
+	ruleChecks = 16          // steps of a loop between two looks at the clock; one step may compare a whole answer
 )
 
 // rule is a compiled CEL expression.
@@ -58,11 +58,17 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
+// compiling is held while the language is used to compile: it fills in parts of itself when
+// they are first needed. Programs, once made, run side by side.
+var compiling sync.Mutex
+
 // compile checks a rule; yesNo is for those that decide.
 func compile(field, text string, yesNo bool, at scope) *rule {
 	if text == "" {
 		return nil
 	}
+	compiling.Lock()
+	defer compiling.Unlock()
 	env, err := language()
 	if err != nil {
 		at.add(field, "cannot be compiled: %v", err)
