@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,9 +62,10 @@ func TestNearCacheHoldsWhatIsStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		a := w.odd("a", &oddStore{settle: func() error {
-			if down {
+			if down.Load() {
 				return errStep
 			}
 			return nil
@@ -77,7 +79,7 @@ func TestNearCacheHoldsWhatIsStored(t *testing.T) {
 		if hits, _, _ := a.Near(); hits != 0 {
 			t.Errorf("memory answered %d times with what is not stored", hits)
 		}
-		down = false
+		down.Store(false)
 		time.Sleep(time.Minute)
 		if got := a.Do(t.Context(), w.call("mail", `{"id":1}`)); !got.Receipt.Durable || !got.Replayed {
 			t.Errorf("once it is stored: durable %v, replayed %v", got.Receipt.Durable, got.Replayed)
@@ -119,7 +121,7 @@ func TestAmbiguousBeginIsTakenBack(t *testing.T) {
 			if got := a.Do(t.Context(), w.call("mail", `{"id":1}`)); got.Err == nil || got.Err.Category != intent.NotSent {
 				t.Fatalf("%+v", got)
 			}
-			w.effect.slow = 5 * time.Second
+			w.effect.takes(5 * time.Second)
 			for range 2 {
 				if got := b.Do(t.Context(), w.call("mail", `{"id":1}`)); got.Receipt.Status != intent.Completed || got.Receipt.Fence != 1 {
 					t.Errorf("%s at fence %d", got.Receipt.Status, got.Receipt.Fence)
@@ -150,7 +152,7 @@ func TestCallerThatLeavesStopsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		w.effect.slow = 5 * time.Second
+		w.effect.takes(5 * time.Second)
 		o := w.options("a", nil)
 		o.Effects = impatient{w.effect}
 		a := w.replicaOf(o)
@@ -257,7 +259,7 @@ func TestAbsenceCountsFromBeforeTheQuestion(t *testing.T) {
 		a := w.replica("a")
 		key := w.lostCall(a, "asked")
 		time.Sleep(50 * time.Second)
-		w.effect.slow = 20 * time.Second
+		w.effect.takes(20 * time.Second)
 		a.reconcile()
 		if row, _ := w.store.Get(t.Context(), key); row.Status != intent.Unknown || row.Checks != 1 {
 			t.Errorf("asked before settle_after, answered after: %s after %d checks", row.Status, row.Checks)
@@ -273,7 +275,7 @@ func TestAnswerThatContradicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		a, b := w.deaf("a"), w.replica("b")
-		w.effect.slow = 5 * time.Minute
+		w.effect.takes(5 * time.Minute)
 		request := w.call("mail", `{"id":1}`)
 		request.Wait = 0
 		key := a.Do(t.Context(), request).Receipt.Key

@@ -81,7 +81,7 @@ func TestWhateverHappensItHappensOnce(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.effect.slow = slow
+			w.effect.takes(slow)
 			w.effect.lost = func(n int) bool { return n == 1 && !happened }
 			w.effect.behave = func(n int) downstream.Observed {
 				if n == 1 && !(happened && answered) {

@@ -42,7 +42,7 @@ var recoveries = []recovery{
 	{name: "approved", tool: "wire", ends: []intent.Status{intent.Completed, intent.AwaitingApproval}, decide: func(r *replica, k intent.Key) {
 		r.Approve(context.Background(), r.order(k, "yes"), intent.Fingerprint{}, time.Minute)
 	}},
-	{name: "approved and declined", tool: "wire", ends: []intent.Status{intent.Completed, intent.Rejected}, decide: func(r *replica, k intent.Key) {
+	{name: "approved and declined", tool: "wire", ends: []intent.Status{intent.Completed, intent.Rejected, intent.AwaitingApproval}, decide: func(r *replica, k intent.Key) {
 		var both sync.WaitGroup
 		both.Go(func() { r.Approve(context.Background(), r.order(k, "yes"), intent.Fingerprint{}, time.Minute) })
 		both.Go(func() { r.Decline(context.Background(), r.order(k, "no")) })
@@ -91,10 +91,10 @@ func (sc recovery) play(t *testing.T, at map[int]mode) (steps []string) {
 		request := w.call(sc.tool, `{"id":1}`)
 		request.Wait = 0
 		if sc.late { // the owner sleeps past its lease with the answer in its hands
-			w.effect.slow = 2 * time.Minute
+			w.effect.takes(2 * time.Minute)
 		}
 		told := first.Do(t.Context(), request)
-		w.effect.slow = 2 * time.Second
+		w.effect.takes(2 * time.Second)
 		check.answer("first", told)
 		key := told.Receipt.Key
 		if sc.late {
@@ -181,13 +181,13 @@ func TestLateAnswerAfterTheNextExecution(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		a, b := w.deaf("a"), w.replica("b")
-		w.effect.slow = 5 * time.Minute // the first answer takes its time
+		w.effect.takes(5 * time.Minute) // the first answer takes its time
 		request := w.call("mail", `{"id":1}`)
 		request.Wait = 0
 		told := a.Do(t.Context(), request)
 		time.Sleep(timeout + 3*lease)
 		b.sweep()
-		w.effect.slow = 0
+		w.effect.takes(0)
 		again, err := b.Reexecute(t.Context(), b.order(told.Receipt.Key, "it is not there"), time.Minute)
 		if err != nil || again.Status != intent.Completed || again.Fence != 2 {
 			t.Fatalf("executed again: %s at fence %d, %v", again.Status, again.Fence, err)

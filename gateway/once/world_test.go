@@ -213,6 +213,13 @@ func (e *effects) Lookup(_ context.Context, c downstream.Call) downstream.Findin
 	return downstream.Finding{Proof: downstream.Absent, Evidence: []byte(`{"http_status":404}`)}
 }
 
+// takes says how long the downstream takes from now on.
+func (e *effects) takes(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.slow = d
+}
+
 func (e *effects) Admit(*downstream.Tool) (func(downstream.Observed, downstream.Verdict), *downstream.Refusal) {
 	if e.refuse != nil {
 		return nil, e.refuse
