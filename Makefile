@@ -1,6 +1,6 @@
 # Shorthands. What they run can be run by hand as well.
 
-.PHONY: dev build test lint fuzz bench mutants
+.PHONY: dev build test lint fuzz bench chaos mutants mutants
 
 # The embedded gateway with demo services; DATA=dir keeps its state across restarts.
 dev:
@@ -27,3 +27,11 @@ bench:
 # ONLY=name,name for some; REPORT=loadtest/reports/mutants.md writes the table there.
 mutants:
 	go run ./loadtest mutants $(if $(ONLY),--only $(ONLY)) $(if $(REPORT),--report $(REPORT))
+
+# Agents as they are, on a stage that is being broken: make chaos ARGS='--duration 10m --redis sentinel'
+chaos:
+	go run ./loadtest chaos $(ARGS)
+
+# Breaks one guard at a time; every mutant must turn its tests red.
+mutants:
+	go run ./loadtest mutants $(ARGS)

@@ -49,20 +49,20 @@ func (e *Engine) await(ctx context.Context, f *flight, s standing) standing {
 func (e *Engine) look(ctx context.Context, f *flight, was standing) standing {
 	if e.redis.up() {
 		rec, err := e.Lock.Get(ctx, f.id.Guard)
+		if err == nil && rec.Status == intent.Started && rec.Lease <= 0 {
+			if failed := e.Repair(ctx, rec); failed != nil {
+				e.Log.Warn("a record could not be repaired", "key", rec.Key.Short(), "error", failed)
+			} else {
+				rec, err = e.Lock.Get(ctx, f.id.Guard)
+			}
+		}
 		switch {
 		case errors.Is(err, intent.ErrNone):
 			return standing{code: free}
 		case err == nil:
-			if rec.Status == intent.Started && rec.Lease <= 0 {
-				if err := e.Repair(ctx, rec); err != nil {
-					e.Log.Warn("a record could not be repaired", "key", rec.Key.Short(), "error", err)
-				} else if rec, err = e.Lock.Get(ctx, f.id.Guard); errors.Is(err, intent.ErrNone) {
-					return standing{code: free}
-				}
-			}
 			return e.standingRecord(ctx, f.id, waiting(f.id, rec), rec)
 		}
-		e.redis.note(err)
+		e.redis.note(err) // a reply that did not come says nothing about anybody's key
 	}
 	row, err := e.Store.Get(ctx, f.id.Key)
 	switch {

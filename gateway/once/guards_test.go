@@ -359,3 +359,43 @@ func TestResendNeedsDedupe(t *testing.T) {
 		a.close()
 	})
 }
+
+// forgetful is a Redis whose n-th Get gets no reply.
+type forgetful struct {
+	lock.Store
+	n    int
+	gets atomic.Int64
+}
+
+func (l *forgetful) Get(ctx context.Context, g intent.Guard) (lock.Record, error) {
+	if l.gets.Add(1) == int64(l.n) {
+		return lock.Record{}, errStep
+	}
+	return l.Store.Get(ctx, g)
+}
+
+// A waiter that has just repaired a record and then gets no reply knows nothing: least of
+// all that somebody else holds the step.
+func TestNoReplyIsNoConflict(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 3; n++ {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.effect.takes(5 * time.Minute)
+			a := w.deaf("a")
+			request := w.call("mail", `{"id":1}`)
+			request.Wait = 0
+			a.Do(t.Context(), request)
+			time.Sleep(2 * lease)
+			o := w.options("b", nil)
+			o.Lock = &forgetful{Store: w.lock, n: n}
+			b := w.replicaOf(o)
+			if got := b.Do(t.Context(), w.call("mail", `{"id":1}`)); got.Err != nil || got.Receipt.Status != intent.Unknown {
+				t.Errorf("Get %d without a reply: %s, %v", n, got.Receipt.Status, got.Err)
+			}
+			time.Sleep(5 * time.Minute)
+			a.close()
+			b.close()
+		})
+	}
+}
