@@ -155,6 +155,9 @@ func (c *client) request(ctx context.Context, a call) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	// net/http resends a request with an Idempotency-Key when its connection breaks, unseen: an
+	// attempt on record would be two, and the answer that of the second.
+	req.GetBody = nil
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+a.tenant.AgentKey)
 	if a.it.Explicit != "" {
